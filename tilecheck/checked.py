@@ -1,0 +1,50 @@
+"""What the analyses found out about one file: the input of the rules.
+
+Each analysis leaves data, not words: the tile checks a report per kernel, the prover verdicts, the host solver broken
+loans. Type rules of ops word their refusals themselves (`Fault`), because only the op knows what it expected; the rule
+modules pick those up with `faults_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilecheck.diagnostic import Diagnostic, Label, Severity, Span
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.host import HostReport
+    from tilecheck.verify.simt import SimtReport
+    from tilecheck.verify.tile import TileReport
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A refusal of `rule` worded where it arose."""
+
+    rule: str
+    message: str
+    span: Span
+    kernel: str | None = None
+    labels: tuple[Label, ...] = ()
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One file after analysis."""
+
+    path: str
+    text: str
+    tile: tuple[TileReport, ...] = ()
+    simt: tuple[SimtReport, ...] = ()
+    host: HostReport | None = None
+    faults: tuple[Fault, ...] = field(default=())
+
+    def faults_of(self, rule: str, severity: Severity) -> Iterator[Diagnostic]:
+        """The faults of `rule` as diagnostics, those inside tile reports included."""
+        inner = [fault for report in self.tile for fault in report.faults]
+        for fault in (*self.faults, *inner):
+            if fault.rule == rule:
+                yield Diagnostic(rule, severity, fault.message, fault.span, fault.kernel, fault.labels, fault.help)

@@ -1,0 +1,121 @@
+"""A row of the op table: one function says everything about an op.
+
+The function's name and signature are the kernel API, its docstring the documentation, its body the NumPy meaning. The
+decorator adds the type rule, the borrow effect and what happens to void lanes. Backends keep one lowering per row,
+keyed by the name, and tests say that the key sets are equal and that lowering and meaning agree.
+
+    @op("arithmetic", result=same_shape, lanes=Lanes.CARRY, stub="def add(x: Tile[T, *S], y: Tile[T, *S]) -> Tile[T, *S]")
+    def add(x, y):
+        '''Elementwise sum.'''
+        return x + y
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from tilecheck.ir.types import Type
+
+
+class Refused(Exception):
+    """A type rule says no. `rule` is the rule's name, `message` the first line in the user's words, `help` the way out;
+    `argument` is the position of the argument at fault, for the span.
+    """
+
+    def __init__(self, rule: str, message: str, help: str | None = None, argument: int | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.help = help
+        self.argument = argument
+
+
+class Lanes(Enum):
+    """What an op does with void lanes, the lanes of a ragged tile that lie outside the array."""
+
+    FRESH = "fresh"  # makes a tile without void lanes
+    CARRY = "carry"  # elementwise: a lane depends on the same lane, void stays void
+    MOVE = "move"  # permutes or broadcasts whole axes: void axes move with them
+    MIX = "mix"  # mixes lanes along `mixes(...)`: those axes must not be void
+
+
+class Effect(Enum):
+    """What an op does with the memory of its first argument."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+
+
+ResultRule = Callable[..., Type]
+# Given the argument types (and keyword argument types): pairs of argument position and axis whose lanes get mixed.
+MixRule = Callable[..., Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row. `result(*types, **keyword_types)` gives the type of the value and raises `Refused`."""
+
+    name: str
+    family: str
+    meaning: Callable[..., Any]
+    result: ResultRule
+    lanes: Lanes
+    effect: Effect
+    mixes: MixRule | None
+    # Also callable as a method of these (`tile.astype`, `view.num_tiles`), the receiver first.
+    method_of: tuple[Literal["tile", "tensor", "view", "subtiles", "index"], ...]
+    # False for names that exist only as methods or operators.
+    function: bool
+    # The row's lines in the generated type stub: one signature, or several overloads; () hides it.
+    stub: tuple[str, ...]
+    operator: str | None
+
+    @property
+    def doc(self) -> str:
+        """The documentation, as written above the meaning."""
+        return inspect.cleandoc(self.meaning.__doc__ or "")
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """How a kernel calls it."""
+        return inspect.signature(self.meaning)
+
+
+OPS: dict[str, Op] = {}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def op(
+    family: str,
+    *,
+    result: ResultRule,
+    lanes: Lanes,
+    effect: Effect = Effect.NONE,
+    mixes: MixRule | None = None,
+    method_of: tuple[Literal["tile", "tensor", "view", "subtiles", "index"], ...] = (),
+    function: bool = True,
+    stub: str | tuple[str, ...] = (),
+    operator: str | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Add the decorated function to the table as the row called like the function (or `name`)."""
+
+    def add(meaning: Callable[P, R]) -> Callable[P, R]:
+        key = name or meaning.__name__.rstrip("_")
+        if key in OPS:
+            raise ValueError(f"the op table already has a row `{key}`")
+        if (lanes is Lanes.MIX) != (mixes is not None):
+            raise ValueError(f"`{key}`: a row has `mixes` iff its lanes mix")
+        stubs = (stub,) if isinstance(stub, str) else stub
+        OPS[key] = Op(key, family, meaning, result, lanes, effect, mixes, method_of, function, stubs, operator)
+        return meaning
+
+    return add

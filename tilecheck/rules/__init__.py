@@ -1,0 +1,39 @@
+"""The rules: one module each, listed once, below.
+
+A rule module says everything about its rule: the docstring's first line is the summary, the rest says why; `BAD` and
+`GOOD` are short programs (the offending line of a bad one ends in `# error`); `check` words the findings. The module's
+name with dashes is the rule's name, its mypy error code and its page. Docs, listings and tests derive from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from tilecheck.checked import Checked
+    from tilecheck.diagnostic import Diagnostic
+
+
+class Rule(Protocol):
+    """What a rule module offers. `TRACKS` says where the rule looks."""
+
+    @property
+    def __name__(self) -> str: ...
+    @property
+    def SEVERITY(self) -> Literal["error", "warning"]: ...
+    @property
+    def BAD(self) -> tuple[str, ...]: ...
+    @property
+    def GOOD(self) -> tuple[str, ...]: ...
+    def check(self, checked: Checked) -> Iterator[Diagnostic]: ...
+
+
+def rule_name(rule: Rule | ModuleType) -> str:
+    """`tilecheck.rules.data_race` is `data-race`."""
+    return rule.__name__.rpartition(".")[2].replace("_", "-")
+
+
+# The table of contents. A line per rule, in the order of the documentation.
+RULES: tuple[Rule, ...] = ()

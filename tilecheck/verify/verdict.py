@@ -1,0 +1,32 @@
+"""Verdicts: what is known of one property of one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    PROVEN = "proven"
+    PROVEN_GIVEN = "proven-given"
+    CHECKED = "checked"  # tile kernels: an assert remains in the kernel
+    REFUTED = "refuted"
+    UNKNOWN = "unknown"
+
+
+class Property(StrEnum):
+    RACE_FREE = "race-free"
+    IN_BOUNDS = "in-bounds"
+    BARRIERS_UNIFORM = "barriers-uniform"
+    SHARED_INITIALISED = "shared-initialised"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict of one property. `conditions` are launch conditions in the `requires` grammar (`a.size >= c.size`);
+    `reason` says why it is so, or why it is unknown, in one line.
+    """
+
+    verdict: Verdict
+    conditions: tuple[str, ...] = ()
+    reason: str | None = None
