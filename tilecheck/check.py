@@ -11,19 +11,20 @@ that kernel, with the exception named, and everything else is still checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
-from tilecheck.frontend.gate import Undecodable, mentions_kernels, read_text
+from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.modules import Modules
 from tilecheck.report.result import FileResult
-from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.report.summary import summaries
-from tilecheck.rules import RULES, rule_name
+from tilecheck.report.suppressions import META, apply_allows, read_allows
+from tilecheck.rules import RULES, Rule, rule_name
 
 T = TypeVar("T")
 
@@ -40,9 +41,7 @@ class Options:
 
 
 def check_bytes(path: str, data: bytes, modules: Modules, options: Options) -> FileResult:
-    """Check one file from its bytes; the gate decides whether there is anything to check."""
-    if not mentions_kernels(data):
-        return FileResult(path)
+    """Check one file that passed the gate, from its bytes."""
     try:
         text = read_text(data)
     except Undecodable as error:
@@ -50,7 +49,7 @@ def check_bytes(path: str, data: bytes, modules: Modules, options: Options) -> F
     return check_text(path, text, modules, options)
 
 
-def check_text(path: str, text: str, modules: Modules, options: Options = Options()) -> FileResult:  # noqa: B008
+def check_text(path: str, text: str, modules: Modules, options: Options) -> FileResult:
     """Check one file from its text."""
     source = Source(path, text)
     try:
@@ -89,13 +88,17 @@ def run_rules(checked: Checked, names: Collection[str]) -> list[Diagnostic]:
     for rule in RULES:
         name = rule_name(rule)
         if name in names:
-            found += contained(lambda rule=rule: list(rule.check(checked)), lambda why, name=name: [_broken(checked, name, why)])
+            found += contained(partial(_findings, rule, checked), partial(_broken, checked, name))
     return found
 
 
-def _broken(checked: Checked, rule: str, why: str) -> Diagnostic:
+def _findings(rule: Rule, checked: Checked) -> list[Diagnostic]:
+    return list(rule.check(checked))
+
+
+def _broken(checked: Checked, rule: str, why: str) -> list[Diagnostic]:
     at = Span(checked.path, 1, 1, 1, 2)
-    return Diagnostic(rule, "note", f"this rule failed on this file: {why}", at, help="please report this")
+    return [Diagnostic(rule, "note", f"this rule failed on this file: {why}", at, help="please report this")]
 
 
 def contained(work: Callable[[], T], instead: Callable[[str], T]) -> T:

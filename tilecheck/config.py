@@ -129,6 +129,6 @@ def _parse(values: Mapping[str, object], file: Path) -> Config:
         select=section.strings("select"),
         ignore=section.strings("ignore"),
         baseline=section.string("baseline"),
-        budget=section.seconds("budget", Config.budget),
-        mypy_simt=section.switch("mypy-simt", Config.mypy_simt),
+        budget=section.seconds("budget", Config().budget),
+        mypy_simt=section.switch("mypy-simt", Config().mypy_simt),
     )

@@ -1,12 +1,13 @@
 """Which file an import means, answered by path alone: user code is read, never run.
 
-    modules = Modules()
-    modules.resolve("shop.kernels", importer="src/shop/main.py")   # the Source of src/shop/kernels.py
-    modules.resolve("numba", importer="src/shop/main.py")          # None: not part of the project
+modules = Modules()
+modules.resolve("shop.kernels", importer="src/shop/main.py")   # the Source of src/shop/kernels.py
+modules.resolve("numba", importer="src/shop/main.py")          # None: not part of the project
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 
@@ -18,20 +19,31 @@ _KNOWN = frozenset({"tilecheck", "numba", "numpy", "math", "cuda", "cupy", "torc
 
 
 class Modules:
-    """Finds the file of an imported module, each read at most once.
+    """Finds the file of an imported module, each read at most once per instance.
 
     A name is looked up from the root of the importing file's own package, then from the folder of the file, then from
-    the current folder; a leading dot is relative to the importing file. Modules outside of those folders (installed
-    packages) are None: the frontends then treat the import as opaque.
+    the extra roots; a leading dot is relative to the importing file. Modules outside of those folders (installed
+    packages) are None: the frontends then treat the import as opaque. `asked` records every question with the digest
+    of its answer, which is what a cached result depends on.
     """
 
     def __init__(self, extra_roots: Sequence[str] = ()) -> None:
         self._extra = [os.path.abspath(root) for root in extra_roots]
         self._sources: dict[str, Source | None] = {}
         self._origins: dict[tuple[str, str], str | None] = {}
+        self.asked: dict[tuple[str, str], str] = {}
 
     def resolve(self, name: str, importer: str) -> Source | None:
         """The source of module `name` as imported by the file `importer`, None if it is not part of the project."""
+        source = self._look_up(name, importer)
+        self.asked[name, importer] = digest(source)
+        return source
+
+    def still(self, name: str, importer: str, expected: str) -> bool:
+        """Whether the import gives what it gave when `expected` was recorded."""
+        return digest(self._look_up(name, importer)) == expected
+
+    def _look_up(self, name: str, importer: str) -> Source | None:
         key = (name, os.path.dirname(os.path.abspath(importer)))
         if key not in self._origins:
             self._origins[key] = self._find(name, importer)
@@ -56,6 +68,11 @@ class Modules:
             if found := _module_file(root, name):
                 return found
         return None
+
+
+def digest(source: Source | None) -> str:
+    """A fingerprint of an import's answer."""
+    return "" if source is None else hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def package_root(path: str) -> str:

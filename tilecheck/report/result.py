@@ -65,7 +65,7 @@ class FileResult:
     kernels: tuple[KernelSummary, ...] = ()
     suppressed: int = 0
 
-    def without_baseline(self, keep: tuple[Diagnostic, ...]) -> FileResult:
+    def with_findings(self, keep: tuple[Diagnostic, ...]) -> FileResult:
         """The same result with `keep` as its findings."""
         return replace(self, diagnostics=keep)
 
