@@ -46,8 +46,7 @@ def compile_ptx(
     line_info: bool = False,
 ) -> tuple[str, str]:
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
-    from numba import types
-    from numba.cuda import compile as numba_compile
+    from numba import cuda, types
 
     file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -55,7 +54,7 @@ def compile_ptx(
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
-        ptx, _ = numba_compile(
+        ptx, _ = cuda.compile(
             scope[name],
             signature,
             device=False,
