@@ -48,13 +48,14 @@ def compile_ptx(
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
     from numba import cuda, types
 
+    compiler: Any = cuda
     file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope: dict[str, Any] = dict(namespace)
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
-        ptx, _ = cuda.compile(
+        ptx, _ = compiler.compile(
             scope[name],
             signature,
             device=False,
