@@ -1,9 +1,9 @@
 """Writes `tilecheck/__init__.pyi`, the types of the public names, and `surface/opnames.py`, the names of the kernel ops.
 
 The hand-written part is `surface/header.pyi`; what the op table knows is added here, so that an op is typed where it is
-defined. A row's stub is a signature (several for overloads); a row with `method_of` becomes a method too, its first
-parameter called `self`; a name that the header has already (`zeros` makes tensors on the host, tiles in kernels) gets
-the row's signatures as further overloads.
+defined. A row's stub lines are signatures of functions, or of methods with the class in front (`Tile: def astype(...)`);
+several of one name are overloads, and a name that the header has already (`zeros` makes tensors on the host, tiles in
+kernels) gets the row's signatures as further overloads.
 
     python -m tilecheck.ops.stub            # rewrite what is stale, print its name
 """
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from pathlib import Path
 
 from tilecheck.ops.row import OPS, Op
 
 PACKAGE = Path(__file__).parent.parent
 HEADER = PACKAGE / "surface" / "header.pyi"
-CLASSES = {"tile": "Tile", "tensor": "Tensor", "view": "View", "subtiles": "SubTiles", "index": "Index"}
+CLASSES = ("Tile", "Tensor", "View", "SubTiles", "Index")
 
 
 def files(ops: Mapping[str, Op]) -> dict[Path, str]:
@@ -33,52 +32,29 @@ def files(ops: Mapping[str, Op]) -> dict[Path, str]:
 def stub_text(header: str, ops: Mapping[str, Op]) -> str:
     """`header` with the rows of `ops` merged in."""
     module = ast.parse(header)
-    functions = [f for row in ops.values() if row.function for f in signatures(row)]
-    module.body = merged(module.body, functions)
+    rows = [entry for row in ops.values() for entry in signatures(row)]
+    module.body = merged(module.body, [definition for owner, definition in rows if owner is None])
     for node in module.body:
         if isinstance(node, ast.ClassDef):
-            methods = [
-                method(f)
-                for row in ops.values()
-                if node.name in {CLASSES[kind] for kind in row.method_of}
-                for f in signatures(row)
-                if receiver(f) in (node.name, None)
-            ]
-            node.body = merged(node.body, methods)
+            node.body = merged(node.body, [definition for owner, definition in rows if owner == node.name])
     settings = [line for line in header.splitlines() if line.startswith("# mypy:")]
     return "\n".join([*settings, ast.unparse(module), ""])
 
 
-def signatures(row: Op) -> Iterator[ast.FunctionDef]:
-    """The row's stub lines as definitions, the first with the row's documentation."""
+def signatures(row: Op) -> Iterator[tuple[str | None, ast.FunctionDef]]:
+    """The row's stub lines as definitions and the class they belong to, the first with the row's documentation."""
+    documented: set[tuple[str | None, str]] = set()
     for line in row.stub:
-        text = line if line.rstrip().endswith("...") else f"{line}: ..."
-        (definition,) = ast.parse(text).body
+        prefix, colon, rest = line.partition(": ")
+        owner = prefix if colon and prefix in CLASSES else None
+        (definition,) = ast.parse(f"{rest if owner else line}: ...").body
         if not isinstance(definition, ast.FunctionDef):
             raise ValueError(f"the stub of `{row.name}` is no signature: {line}")
         summary = row.doc.partition("\n\n")[0].replace("\n", " ")
-        if summary and line is row.stub[0]:
+        if summary and (owner, definition.name) not in documented:
+            documented.add((owner, definition.name))
             definition.body = [ast.Expr(ast.Constant(summary)), *definition.body]
-        yield definition
-
-
-def receiver(definition: ast.FunctionDef) -> str | None:
-    """The class of the first parameter, or None when the signature does not say."""
-    first = first_parameter(definition).annotation
-    while isinstance(first, ast.Subscript):
-        first = first.value
-    return first.id if isinstance(first, ast.Name) else None
-
-
-def first_parameter(definition: ast.FunctionDef) -> ast.arg:
-    return [*definition.args.posonlyargs, *definition.args.args][0]
-
-
-def method(definition: ast.FunctionDef) -> ast.FunctionDef:
-    """The function as a method: its first parameter is the receiver."""
-    copy = deepcopy(definition)
-    first_parameter(copy).arg = "self"
-    return copy
+        yield owner, definition
 
 
 def merged(body: list[ast.stmt], added: list[ast.FunctionDef]) -> list[ast.stmt]:
