@@ -57,5 +57,6 @@ def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     if with_ir:
         from tilecheck.ir.printer import show_kernel
 
-        kernel = next(report.kernel for report in (*checked.tile, *checked.simt) if report.kernel.name == name)
+        kernels = [report.kernel for report in checked.tile] + [report.kernel for report in checked.simt]
+        kernel = next(kernel for kernel in kernels if kernel.name == name)
         terminal.write("\n" + show_kernel(kernel))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tilecheck.report.pages import Page
 from tilecheck.report.result import KernelSummary, Shown
+from tilecheck.report.suppressions import META
 
 _WORDS = {
     "race-free": "no two blocks or threads race",
@@ -26,7 +27,8 @@ def rule_page(page: Page) -> str:
         parts += ["accepted:", textwrap.indent(page.good[0], "    ")]
     if page.fixable:
         parts.append("`tilecheck check --fix` can repair this.")
-    parts.append(f"allow it in one place: # tilecheck: allow[{page.name}] the reason")
+    if page.name not in META:
+        parts.append(f"allow it in one place: # tilecheck: allow[{page.name}] the reason")
     return "\n\n".join(parts)
 
 

@@ -40,8 +40,10 @@ def _unsafe(path: str, tree: ast.Module) -> Iterator[Waiver]:
             ours = isinstance(called, ast.Name) and called.id in names
         if ours:
             reason = node.args[0] if node.args else None
-            literal = isinstance(reason, ast.Constant) and isinstance(reason.value, str)
-            words = str(reason.value) if literal else ast.unparse(reason) if reason else ""
+            if isinstance(reason, ast.Constant) and isinstance(reason.value, str):
+                words = reason.value
+            else:
+                words = "" if reason is None else ast.unparse(reason)
             yield Waiver(path, node.lineno, "unsafe", "", words)
 
 
