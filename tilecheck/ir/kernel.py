@@ -141,6 +141,18 @@ class OpCall(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Function(Node):
+    """A device function or lambda passed to a generic `reduce` or `scan`. `params` are fresh names, rank-0 tiles of the
+    first argument's dtype; `body` assigns `result` and a `Return` inside leaves it, as in `Inline`.
+    """
+
+    callee: str
+    params: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    result: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Node):
     """A value nothing is known of, and why (SIMT track)."""
 
@@ -250,6 +262,7 @@ Expr = (
     | Item
     | Extent
     | OpCall
+    | Function
     | Opaque
 )
 # `ir/simt.py` adds further expression and statement classes; all of them derive from `Node`.
