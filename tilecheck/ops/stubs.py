@@ -33,8 +33,8 @@ def binary(name: str, dunder: str | None = None, *, result: str = "T", scalar: s
     """
     to_bool = result == "bool_"
     lines = [
-        f"def {name}(x: Tile[T, *S], y: Tile[T, *S] | {scalar}, /) -> Tile[{result}, *S]",
-        f"def {name}(x: {scalar}, y: Tile[T, *S], /) -> Tile[{result}, *S]",
+        f"def {name}(x: Tile[T, *S], y: Tile[T, *S] | {scalar} | type[Dim], /) -> Tile[{result}, *S]",
+        f"def {name}(x: {scalar} | type[Dim], y: Tile[T, *S], /) -> Tile[{result}, *S]",
     ]
     for left, right, shape in _BROADCASTS:
         lines.append(f"def {name}(x: {tile('T', left)}, y: {tile('T', right)}, /) -> {tile(result, shape)}")
@@ -54,7 +54,7 @@ def operator(dunder: str, *, result: str = "T", scalar: str = "float") -> tuple[
     """The methods of `Tile` behind a binary operator. Comparisons have no reflected method."""
     compares = result == "bool_"
     override = dunder in ("__eq__", "__ne__")
-    lines = [f"Tile: def {dunder}(self, other: Tile[T, *S] | {scalar}, /) -> Tile[{result}, *S]"]
+    lines = [f"Tile: def {dunder}(self, other: Tile[T, *S] | {scalar} | type[Dim], /) -> Tile[{result}, *S]"]
     for left, right, shape in _BROADCASTS:
         lines.append(
             f"Tile: def {dunder}(self: {tile('T', left)}, other: {tile('T', right)}, /) -> {tile(result, shape)}"
@@ -67,7 +67,7 @@ def operator(dunder: str, *, result: str = "T", scalar: str = "float") -> tuple[
             f"Tile: def {dunder}(self: {tile('T', left)}, other: {tile('T', right)}, /) -> {tile(result, shape)}"
         )
     if not compares:
-        lines.append(f"Tile: def __r{dunder[2:]}(self, other: {scalar}, /) -> Tile[{result}, *S]")
+        lines.append(f"Tile: def __r{dunder[2:]}(self, other: {scalar} | type[Dim], /) -> Tile[{result}, *S]")
     if override:
         lines = [f"{line}  # type: ignore[override]" if at == 0 else line for at, line in enumerate(lines)]
     return tuple(lines)

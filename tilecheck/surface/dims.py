@@ -180,3 +180,7 @@ class _Dyn:
 
 
 Dyn: Any = _Dyn()
+
+
+class One(Dim, size=1):
+    """The extent 1: an axis that broadcasts, as a reduction with `keepdims=True` leaves it."""
