@@ -57,40 +57,20 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __add__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
         ...
 
     @overload
-    def __add__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __add__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __add__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __add__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __add__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __add__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -102,7 +82,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __add__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __add__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __add__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __add__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __add__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -110,15 +106,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __add__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __add__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -126,59 +114,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __add__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __add__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __radd__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __add__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __radd__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __sub__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __sub__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise difference `x - y`. Ints wrap."""
         ...
 
     @overload
-    def __sub__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __sub__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __sub__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __sub__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __sub__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __sub__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -190,7 +146,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __sub__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __sub__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __sub__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __sub__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __sub__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __sub__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -198,15 +170,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __sub__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __sub__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __sub__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -214,59 +178,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __sub__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __sub__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __sub__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __rsub__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __sub__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rsub__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __mul__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __mul__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise product `x * y`. Ints wrap."""
         ...
 
     @overload
-    def __mul__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __mul__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __mul__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mul__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __mul__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __mul__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -278,7 +210,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mul__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __mul__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mul__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mul__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mul__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mul__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -286,15 +234,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mul__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __mul__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __mul__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -302,59 +242,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mul__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __mul__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __mul__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __rmul__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __mul__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rmul__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __truediv__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __truediv__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
         ...
 
     @overload
-    def __truediv__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __truediv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __truediv__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __truediv__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __truediv__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __truediv__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -366,7 +274,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __truediv__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __truediv__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __truediv__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __truediv__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __truediv__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __truediv__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -374,15 +298,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __truediv__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __truediv__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __truediv__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -390,59 +306,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __truediv__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __truediv__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __truediv__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __rtruediv__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __truediv__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rtruediv__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __floordiv__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __floordiv__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise quotient rounded down, as Python's `//`. Ints divided by 0 give 0."""
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __floordiv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __floordiv__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __floordiv__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __floordiv__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -454,7 +338,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __floordiv__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __floordiv__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __floordiv__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __floordiv__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __floordiv__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -462,15 +362,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __floordiv__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __floordiv__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -478,59 +370,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __floordiv__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __floordiv__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __rfloordiv__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rfloordiv__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __mod__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __mod__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise remainder with the sign of the divisor, as Python's `%`. Ints modulo 0 give 0."""
         ...
 
     @overload
-    def __mod__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __mod__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __mod__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mod__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __mod__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __mod__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -542,7 +402,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mod__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __mod__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mod__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mod__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mod__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __mod__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -550,15 +426,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mod__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __mod__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __mod__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -566,59 +434,27 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mod__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __mod__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __mod__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+    def __rmod__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __mod__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rmod__(self, other: float | type[Dim], /) -> Tile[T, *S]:
-        ...
-
-    @overload
-    def __pow__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+    def __pow__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
         """Elementwise power `x ** y`. Ints wrap, a negative exponent of ints rounds towards zero."""
         ...
 
     @overload
-    def __pow__(self: Tile[T, *S], other: Tile[T], /) -> Tile[T, *S]:
+    def __pow__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
         ...
 
     @overload
-    def __pow__(self: Tile[T], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __pow__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
         ...
 
     @overload
-    def __pow__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+    def __pow__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -630,7 +466,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __pow__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
+    def __pow__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __pow__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __pow__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __pow__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __pow__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -638,15 +490,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __pow__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __pow__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
         ...
 
     @overload
@@ -654,22 +498,10 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __pow__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-        ...
-
-    @overload
     def __pow__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
         ...
 
-    @overload
-    def __pow__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
-        ...
-
-    @overload
-    def __pow__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
-        ...
-
-    def __rpow__(self, other: float | type[Dim], /) -> Tile[T, *S]:
+    def __rpow__(self, other: Scalar, /) -> Tile[T, *S]:
         ...
 
     def __neg__(self) -> Tile[T, *S]:
@@ -685,80 +517,336 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __eq__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __and__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+        """Elementwise `x & y` of ints or bools."""
+        ...
+
+    @overload
+    def __and__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __and__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    def __rand__(self, other: int, /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+        """Elementwise `x | y` of ints or bools."""
+        ...
+
+    @overload
+    def __or__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __or__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    def __ror__(self, other: int, /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+        """Elementwise `x ^ y` of ints or bools."""
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __xor__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    def __rxor__(self, other: int, /) -> Tile[T, *S]:
+        ...
+
+    def __invert__(self) -> Tile[T, *S]:
+        """Elementwise `~x` of ints or bools; of a bool its negation."""
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+        """Elementwise `x << y` of ints; bits that leave the dtype are lost."""
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __lshift__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    def __rlshift__(self, other: int, /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+        """Elementwise `x >> y` of ints; the sign bit of a signed int fills in."""
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    @overload
+    def __rshift__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+        ...
+
+    def __rrshift__(self, other: int, /) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x == y`; nan equals nothing."""
         ...
 
     @overload
-    def __eq__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __eq__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    def __eq__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
@@ -770,80 +858,56 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ne__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __eq__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __eq__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x != y`."""
         ...
 
     @overload
-    def __ne__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ne__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    def __ne__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
@@ -855,80 +919,56 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __lt__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __ne__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ne__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x < y`."""
         ...
 
     @overload
-    def __lt__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __lt__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    def __lt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
@@ -940,80 +980,56 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __le__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __lt__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __lt__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x <= y`."""
         ...
 
     @overload
-    def __le__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __le__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    def __le__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
@@ -1025,80 +1041,56 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __gt__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __le__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __le__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x > y`."""
         ...
 
     @overload
-    def __gt__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __gt__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    def __gt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
@@ -1110,40 +1102,64 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self, other: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+    def __gt__(self: Tile[T, M], other: Tile[T, One], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, One], other: Tile[T, M], /) -> Tile[bool_, M]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, B, M, One], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, One, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __gt__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+        ...
+
+    @overload
+    def __ge__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x >= y`."""
         ...
 
     @overload
-    def __ge__(self: Tile[T, *S], other: Tile[T], /) -> Tile[bool_, *S]:
+    def __ge__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
         ...
 
     @overload
-    def __ge__(self: Tile[T], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __ge__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
         ...
 
     @overload
-    def __ge__(self: Tile[T, M, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, M, N], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, M, N], other: Tile[T, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    def __ge__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
         ...
 
     @overload
@@ -1155,7 +1171,23 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self: Tile[T, B, M, N], other: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
+    def __ge__(self: Tile[T, M, N], other: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ge__(self: Tile[T, M, One], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ge__(self: Tile[T, One, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ge__(self: Tile[T, N], other: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+        ...
+
+    @overload
+    def __ge__(self: Tile[T, B, M, N], other: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
         ...
 
     @overload
@@ -1163,15 +1195,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self: Tile[T, B, M, N], other: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
     def __ge__(self: Tile[T, B, One, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, B, M, N], other: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
         ...
 
     @overload
@@ -1179,19 +1203,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self: Tile[T, B, M, N], other: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
     def __ge__(self: Tile[T, M, N], other: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, M, One], other: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-        ...
-
-    @overload
-    def __ge__(self: Tile[T, One, N], other: Tile[T, M, One], /) -> Tile[bool_, M, N]:
         ...
 
     @overload
@@ -1204,7 +1216,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def sum(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+    def sum(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         """Sum along `axis` (an int, a tuple, None for all). `keepdims` leaves the axes with extent 1."""
         ...
 
@@ -1253,11 +1265,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def sum(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+    def sum(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         ...
 
     @overload
-    def prod(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+    def prod(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         """Product along `axis` (an int, a tuple, None for all)."""
         ...
 
@@ -1306,11 +1318,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def prod(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+    def prod(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         ...
 
     @overload
-    def max(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+    def max(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         """Largest value along `axis` (an int, a tuple, None for all); nan if a lane is nan."""
         ...
 
@@ -1359,11 +1371,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def max(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+    def max(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         ...
 
     @overload
-    def min(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+    def min(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         """Smallest value along `axis` (an int, a tuple, None for all); nan if a lane is nan."""
         ...
 
@@ -1412,11 +1424,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def min(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+    def min(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
         ...
 
     @overload
-    def any(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_]:
+    def any(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
         """Whether some lane of a bool tile is true along `axis` (an int, a tuple, None for all)."""
         ...
 
@@ -1465,11 +1477,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def any(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_]:
+    def any(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
         ...
 
     @overload
-    def all(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_]:
+    def all(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
         """Whether every lane of a bool tile is true along `axis` (an int, a tuple, None for all)."""
         ...
 
@@ -1518,11 +1530,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def all(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_]:
+    def all(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
         ...
 
     @overload
-    def argmax(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32]:
+    def argmax(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
         """Position (i32) of the first largest value along `axis`, of the flattened tile for None; the first nan if any."""
         ...
 
@@ -1571,11 +1583,11 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def argmax(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32]:
+    def argmax(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
         ...
 
     @overload
-    def argmin(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32]:
+    def argmin(self: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
         """Position (i32) of the first smallest value along `axis`, of the flattened tile for None; the first nan if any."""
         ...
 
@@ -1624,7 +1636,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def argmin(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32]:
+    def argmin(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
         ...
 
 class View(Generic[T, *S]):
@@ -1886,84 +1898,12 @@ def zeros(d0: type[M], d1: type[N], d2: type[K], d3: type[L], /, *, dtype: type[
     ...
 
 @overload
-def add(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def add(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
     ...
 
 @overload
-def add(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def add(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def add(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def add(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def add(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -1975,92 +1915,64 @@ def add(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def add(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def add(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def add(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def add(x: int, y: int, /) -> int:
     ...
 
 @overload
-def add(x: float, y: float, /) -> float:
+def add(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def subtract(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def subtract(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise difference `x - y`. Ints wrap."""
     ...
 
 @overload
-def subtract(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def subtract(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def subtract(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def subtract(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2072,92 +1984,64 @@ def subtract(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def subtract(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def subtract(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def subtract(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def subtract(x: int, y: int, /) -> int:
     ...
 
 @overload
-def subtract(x: float, y: float, /) -> float:
+def subtract(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def multiply(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def multiply(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise product `x * y`. Ints wrap."""
     ...
 
 @overload
-def multiply(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def multiply(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def multiply(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def multiply(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2169,92 +2053,64 @@ def multiply(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def multiply(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def multiply(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def multiply(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def multiply(x: int, y: int, /) -> int:
     ...
 
 @overload
-def multiply(x: float, y: float, /) -> float:
+def multiply(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def divide(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
     ...
 
 @overload
-def divide(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def divide(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def divide(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def divide(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2266,92 +2122,64 @@ def divide(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def divide(x: int, y: int, /) -> int:
     ...
 
 @overload
-def divide(x: float, y: float, /) -> float:
+def divide(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def floor_divide(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def floor_divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise quotient rounded down, as Python's `//`. Ints divided by 0 give 0."""
     ...
 
 @overload
-def floor_divide(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def floor_divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def floor_divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2363,92 +2191,64 @@ def floor_divide(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def floor_divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def floor_divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def floor_divide(x: int, y: int, /) -> int:
     ...
 
 @overload
-def floor_divide(x: float, y: float, /) -> float:
+def floor_divide(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def remainder(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def remainder(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise remainder with the sign of the divisor, as Python's `%`. Ints modulo 0 give 0."""
     ...
 
 @overload
-def remainder(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def remainder(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def remainder(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def remainder(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def remainder(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def remainder(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2460,92 +2260,64 @@ def remainder(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def remainder(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def remainder(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def remainder(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def remainder(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def remainder(x: int, y: int, /) -> int:
     ...
 
 @overload
-def remainder(x: float, y: float, /) -> float:
+def remainder(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def fmod(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def fmod(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise remainder with the sign of the dividend, as C's. Ints modulo 0 give 0."""
     ...
 
 @overload
-def fmod(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def fmod(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def fmod(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def fmod(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def fmod(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def fmod(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2557,92 +2329,64 @@ def fmod(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def fmod(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def fmod(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def fmod(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def fmod(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def fmod(x: int, y: int, /) -> int:
     ...
 
 @overload
-def fmod(x: float, y: float, /) -> float:
+def fmod(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def pow(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def pow(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise power `x ** y`. Ints wrap, a negative exponent of ints rounds towards zero."""
     ...
 
 @overload
-def pow(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def pow(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def pow(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def pow(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def pow(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def pow(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def pow(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2654,11 +2398,55 @@ def pow(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def pow(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def pow(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def pow(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def pow(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def pow(x: int, y: int, /) -> int:
     ...
 
 @overload
-def pow(x: float, y: float, /) -> float:
+def pow(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
@@ -2727,84 +2515,12 @@ def square(x: float, /) -> float:
     ...
 
 @overload
-def minimum(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def minimum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise smaller value; nan if either is nan. Python's `min` of two values means this."""
     ...
 
 @overload
-def minimum(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def minimum(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def minimum(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def minimum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def minimum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2816,92 +2532,64 @@ def minimum(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def minimum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def minimum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def minimum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def minimum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def minimum(x: int, y: int, /) -> int:
     ...
 
 @overload
-def minimum(x: float, y: float, /) -> float:
+def minimum(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def maximum(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[T, *S]:
+def maximum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
     """Elementwise larger value; nan if either is nan. Python's `max` of two values means this."""
     ...
 
 @overload
-def maximum(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def maximum(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def maximum(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def maximum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def maximum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -2913,11 +2601,55 @@ def maximum(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def maximum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def maximum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def maximum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def maximum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def maximum(x: int, y: int, /) -> int:
     ...
 
 @overload
-def maximum(x: float, y: float, /) -> float:
+def maximum(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
@@ -2947,84 +2679,12 @@ def fma(x: float, y: float, z: float, /) -> float:
     ...
 
 @overload
-def ceil_div(x: Tile[T, *S], y: Tile[T, *S] | int | type[Dim], /) -> Tile[T, *S]:
+def ceil_div(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
     """Elementwise quotient of ints rounded up: `-(-x // y)` for signed, without the wrap for unsigned. By 0: 0."""
     ...
 
 @overload
-def ceil_div(x: int | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def ceil_div(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def ceil_div(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -3036,88 +2696,60 @@ def ceil_div(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def ceil_div(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def ceil_div(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def ceil_div(x: int, y: int, /) -> int:
     ...
 
 @overload
-def mul_hi(x: Tile[T, *S], y: Tile[T, *S] | int | type[Dim], /) -> Tile[T, *S]:
+def mul_hi(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
     """Elementwise high half of the double-width product of ints."""
     ...
 
 @overload
-def mul_hi(x: int | type[Dim], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, *S], y: Tile[T], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T], y: Tile[T, *S], /) -> Tile[T, *S]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[T, B, M, N]:
-    ...
-
-@overload
-def mul_hi(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def mul_hi(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
     ...
 
 @overload
@@ -3129,88 +2761,389 @@ def mul_hi(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
     ...
 
 @overload
+def mul_hi(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def mul_hi(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
 def mul_hi(x: int, y: int, /) -> int:
     ...
 
 @overload
-def equal(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def bitwise_and(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+    """Elementwise `x & y` of ints or bools."""
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_and(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+    """Elementwise `x | y` of ints or bools."""
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_or(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+    """Elementwise `x ^ y` of ints or bools."""
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_xor(x: int, y: int, /) -> int:
+    ...
+
+def bitwise_invert(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `~x` of ints or bools; of a bool its negation."""
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+    """Elementwise `x << y` of ints; bits that leave the dtype are lost."""
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_left_shift(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | int, /) -> Tile[T, *S]:
+    """Elementwise `x >> y` of ints; the sign bit of a signed int fills in."""
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, *tuple[()]] | int, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def bitwise_right_shift(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def equal(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x == y`; nan equals nothing."""
     ...
 
 @overload
-def equal(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def equal(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def equal(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def equal(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def equal(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3222,88 +3155,60 @@ def equal(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def equal(x: float, y: float, /) -> bool:
+def equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def not_equal(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def equal(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def equal(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def not_equal(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x != y`."""
     ...
 
 @overload
-def not_equal(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def not_equal(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def not_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def not_equal(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3315,88 +3220,60 @@ def not_equal(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def not_equal(x: float, y: float, /) -> bool:
+def not_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def less(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def not_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def not_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def not_equal(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def less(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x < y`."""
     ...
 
 @overload
-def less(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def less(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def less(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def less(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3408,88 +3285,60 @@ def less(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def less(x: float, y: float, /) -> bool:
+def less(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def less_equal(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def less(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def less(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def less_equal(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x <= y`."""
     ...
 
 @overload
-def less_equal(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less_equal(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def less_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def less_equal(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3501,88 +3350,60 @@ def less_equal(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def less_equal(x: float, y: float, /) -> bool:
+def less_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def greater(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def less_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def less_equal(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def greater(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x > y`."""
     ...
 
 @overload
-def greater(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def greater(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def greater(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3594,88 +3415,60 @@ def greater(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def greater(x: float, y: float, /) -> bool:
+def greater(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def greater_equal(x: Tile[T, *S], y: Tile[T, *S] | float | type[Dim], /) -> Tile[bool_, *S]:
+def greater(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def greater(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x >= y`."""
     ...
 
 @overload
-def greater_equal(x: float | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def greater_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def greater_equal(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3687,88 +3480,60 @@ def greater_equal(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N
     ...
 
 @overload
-def greater_equal(x: float, y: float, /) -> bool:
+def greater_equal(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def logical_and(x: Tile[T, *S], y: Tile[T, *S] | bool | type[Dim], /) -> Tile[bool_, *S]:
+def greater_equal(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def greater_equal(x: Scalar, y: Scalar, /) -> bool:
+    ...
+
+@overload
+def logical_and(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | bool, /) -> Tile[bool_, *S]:
     """Elementwise `and` of bool tiles, the same as `x & y`."""
     ...
 
 @overload
-def logical_and(x: bool | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_and(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_and(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def logical_and(x: Tile[T, *tuple[()]] | bool, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3780,88 +3545,60 @@ def logical_and(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
+def logical_and(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_and(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
 def logical_and(x: bool, y: bool, /) -> bool:
     ...
 
 @overload
-def logical_or(x: Tile[T, *S], y: Tile[T, *S] | bool | type[Dim], /) -> Tile[bool_, *S]:
+def logical_or(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | bool, /) -> Tile[bool_, *S]:
     """Elementwise `or` of bool tiles, the same as `x | y`."""
     ...
 
 @overload
-def logical_or(x: bool | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_or(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_or(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+def logical_or(x: Tile[T, *tuple[()]] | bool, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
@@ -3873,48 +3610,68 @@ def logical_or(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
+def logical_or(x: Tile[T, M], y: Tile[T, One], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
+def logical_or(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
+    ...
+
+@overload
 def logical_or(x: bool, y: bool, /) -> bool:
     ...
 
 @overload
-def logical_xor(x: Tile[T, *S], y: Tile[T, *S] | bool | type[Dim], /) -> Tile[bool_, *S]:
+def logical_xor(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | bool, /) -> Tile[bool_, *S]:
     """Elementwise exclusive or of bool tiles, the same as `x ^ y`."""
     ...
 
 @overload
-def logical_xor(x: bool | type[Dim], y: Tile[T, *S], /) -> Tile[bool_, *S]:
+def logical_xor(x: Tile[T, *tuple[()]] | bool, y: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
-def logical_xor(x: Tile[T, *S], y: Tile[T], /) -> Tile[bool_, *S]:
+def logical_xor(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
-def logical_xor(x: Tile[T], y: Tile[T, *S], /) -> Tile[bool_, *S]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, M, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, M, N], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, M, N], y: Tile[T, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+def logical_xor(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
@@ -3926,7 +3683,23 @@ def logical_xor(x: Tile[T, One], y: Tile[T, M], /) -> Tile[bool_, M]:
     ...
 
 @overload
-def logical_xor(x: Tile[T, B, M, N], y: Tile[T, B, M, One], /) -> Tile[bool_, B, M, N]:
+def logical_xor(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_xor(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_xor(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_xor(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[bool_, M, N]:
+    ...
+
+@overload
+def logical_xor(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
     ...
 
 @overload
@@ -3934,15 +3707,7 @@ def logical_xor(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[bool_, B,
     ...
 
 @overload
-def logical_xor(x: Tile[T, B, M, N], y: Tile[T, B, One, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
 def logical_xor(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, B, M, N], y: Tile[T, One, M, N], /) -> Tile[bool_, B, M, N]:
     ...
 
 @overload
@@ -3950,19 +3715,7 @@ def logical_xor(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B,
     ...
 
 @overload
-def logical_xor(x: Tile[T, B, M, N], y: Tile[T, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
 def logical_xor(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[bool_, B, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[bool_, M, N]:
-    ...
-
-@overload
-def logical_xor(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[bool_, M, N]:
     ...
 
 @overload
@@ -3984,7 +3737,7 @@ def isnan(x: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
-def isnan(x: float, /) -> bool:
+def isnan(x: Scalar, /) -> bool:
     ...
 
 @overload
@@ -3993,7 +3746,7 @@ def isinf(x: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
-def isinf(x: float, /) -> bool:
+def isinf(x: Scalar, /) -> bool:
     ...
 
 @overload
@@ -4002,7 +3755,7 @@ def isfinite(x: Tile[T, *S], /) -> Tile[bool_, *S]:
     ...
 
 @overload
-def isfinite(x: float, /) -> bool:
+def isfinite(x: Scalar, /) -> bool:
     ...
 
 @overload
@@ -4027,15 +3780,15 @@ def where(condition: Tile[bool_, *S], x: float, y: float, /) -> Tile[f32, *S]:
     ...
 
 @overload
-def where(condition: Tile[bool_, M, N], x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T], /) -> Tile[T, M, N]:
+def where(condition: Tile[bool_, M, N], x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, *tuple[()]], /) -> Tile[T, M, N]:
     ...
 
 @overload
-def where(condition: Tile[bool_, M, N], x: Tile[T, M, One] | Tile[T, One, N] | Tile[T], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def where(condition: Tile[bool_, M, N], x: Tile[T, M, One] | Tile[T, One, N] | Tile[T, *tuple[()]], y: Tile[T, M, N], /) -> Tile[T, M, N]:
     ...
 
 @overload
-def where(condition: Tile[bool_, M, One] | Tile[bool_, One, N] | Tile[bool_, N] | Tile[bool_], x: Tile[T, M, N], y: Tile[T, M, N] | float, /) -> Tile[T, M, N]:
+def where(condition: Tile[bool_, M, One] | Tile[bool_, One, N] | Tile[bool_, N] | Tile[bool_, *tuple[()]], x: Tile[T, M, N], y: Tile[T, M, N] | float, /) -> Tile[T, M, N]:
     ...
 
 @overload
@@ -4088,28 +3841,28 @@ def ones(d0: type[M], d1: type[N], d2: type[K], d3: type[L], /, *, dtype: type[U
     ...
 
 @overload
-def full(shape: type[M] | tuple[type[M]], value: float | Tile[f32], /) -> Tile[f32, M]:
+def full(shape: type[M] | tuple[type[M]], value: float | Tile[f32, *tuple[()]], /) -> Tile[f32, M]:
     """A tile filled with a scalar or a rank-0 tile. `shape` is a `Dim` or a tuple of them; f32 unless `dtype` is given."""
     ...
 
 @overload
-def full(shape: type[M] | tuple[type[M]], value: float | Tile[U], /, *, dtype: type[U]) -> Tile[U, M]:
+def full(shape: type[M] | tuple[type[M]], value: float | Tile[U, *tuple[()]], /, *, dtype: type[U]) -> Tile[U, M]:
     ...
 
 @overload
-def full(shape: tuple[type[M], type[N]], value: float | Tile[f32], /) -> Tile[f32, M, N]:
+def full(shape: tuple[type[M], type[N]], value: float | Tile[f32, *tuple[()]], /) -> Tile[f32, M, N]:
     ...
 
 @overload
-def full(shape: tuple[type[M], type[N]], value: float | Tile[U], /, *, dtype: type[U]) -> Tile[U, M, N]:
+def full(shape: tuple[type[M], type[N]], value: float | Tile[U, *tuple[()]], /, *, dtype: type[U]) -> Tile[U, M, N]:
     ...
 
 @overload
-def full(shape: tuple[type[M], type[N], type[K]], value: float | Tile[f32], /) -> Tile[f32, M, N, K]:
+def full(shape: tuple[type[M], type[N], type[K]], value: float | Tile[f32, *tuple[()]], /) -> Tile[f32, M, N, K]:
     ...
 
 @overload
-def full(shape: tuple[type[M], type[N], type[K]], value: float | Tile[U], /, *, dtype: type[U]) -> Tile[U, M, N, K]:
+def full(shape: tuple[type[M], type[N], type[K]], value: float | Tile[U, *tuple[()]], /, *, dtype: type[U]) -> Tile[U, M, N, K]:
     ...
 
 @overload
@@ -4197,7 +3950,7 @@ def matmul(x: Tile[T, B, M, K], y: Tile[T, B, K, N], /) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def sum(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+def sum(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     """Sum along `axis` (an int, a tuple, None for all). `keepdims` leaves the axes with extent 1."""
     ...
 
@@ -4246,11 +3999,11 @@ def sum(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> T
     ...
 
 @overload
-def sum(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+def sum(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     ...
 
 @overload
-def prod(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+def prod(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     """Product along `axis` (an int, a tuple, None for all)."""
     ...
 
@@ -4299,11 +4052,11 @@ def prod(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> 
     ...
 
 @overload
-def prod(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+def prod(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     ...
 
 @overload
-def max(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+def max(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     """Largest value along `axis` (an int, a tuple, None for all); nan if a lane is nan."""
     ...
 
@@ -4352,11 +4105,11 @@ def max(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> T
     ...
 
 @overload
-def max(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+def max(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     ...
 
 @overload
-def min(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T]:
+def min(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     """Smallest value along `axis` (an int, a tuple, None for all); nan if a lane is nan."""
     ...
 
@@ -4405,11 +4158,11 @@ def min(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> T
     ...
 
 @overload
-def min(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T]:
+def min(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
     ...
 
 @overload
-def any(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_]:
+def any(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
     """Whether some lane of a bool tile is true along `axis` (an int, a tuple, None for all)."""
     ...
 
@@ -4458,11 +4211,11 @@ def any(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> T
     ...
 
 @overload
-def any(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_]:
+def any(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
     ...
 
 @overload
-def all(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_]:
+def all(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
     """Whether every lane of a bool tile is true along `axis` (an int, a tuple, None for all)."""
     ...
 
@@ -4511,11 +4264,11 @@ def all(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -> T
     ...
 
 @overload
-def all(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_]:
+def all(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[bool_, *tuple[()]]:
     ...
 
 @overload
-def argmax(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32]:
+def argmax(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     """Position (i32) of the first largest value along `axis`, of the flattened tile for None; the first nan if any."""
     ...
 
@@ -4564,11 +4317,11 @@ def argmax(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -
     ...
 
 @overload
-def argmax(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32]:
+def argmax(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     ...
 
 @overload
-def argmin(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32]:
+def argmin(x: Tile[T, M], axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     """Position (i32) of the first smallest value along `axis`, of the flattened tile for None; the first nan if any."""
     ...
 
@@ -4617,6 +4370,6 @@ def argmin(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -
     ...
 
 @overload
-def argmin(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32]:
+def argmin(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     ...
-__all__ = ['Atomic', 'DeviceOp', 'Dim', 'Dyn', 'Index', 'Kernel', 'Mapped', 'Mut', 'One', 'Owned', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'add', 'adopt', 'all', 'any', 'arange', 'argmax', 'argmin', 'bf16', 'block_id', 'bool_', 'ceil_div', 'clip', 'divide', 'equal', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor_divide', 'fma', 'fmod', 'full', 'greater', 'greater_equal', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'load_like', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'positive', 'pow', 'prod', 'remainder', 'sign', 'simt', 'square', 'subtract', 'sum', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']
+__all__ = ['Atomic', 'DeviceOp', 'Dim', 'Dyn', 'Index', 'Kernel', 'Mapped', 'Mut', 'One', 'Owned', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'add', 'adopt', 'all', 'any', 'arange', 'argmax', 'argmin', 'bf16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'ceil_div', 'clip', 'divide', 'equal', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor_divide', 'fma', 'fmod', 'full', 'greater', 'greater_equal', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'load_like', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'positive', 'pow', 'prod', 'remainder', 'sign', 'simt', 'square', 'subtract', 'sum', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']

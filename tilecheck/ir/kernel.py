@@ -159,6 +159,11 @@ class Opaque(Node):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadExpr(Node):
+    """Base of the expressions that only a thread of a block has, see `ir/simt.py`; none occurs in a tile kernel."""
+
+
 # ---- statements
 
 
@@ -264,8 +269,9 @@ Expr = (
     | OpCall
     | Function
     | Opaque
+    | ThreadExpr
 )
-# `ir/simt.py` adds further expression and statement classes; all of them derive from `Node`.
+# `ir/simt.py` adds further statement classes; all of them derive from `Node`.
 Stmt = Node
 
 

@@ -12,7 +12,7 @@ from tilecheck.ir.types import TileType, Type
 from tilecheck.ops.elementwise import arithmetic, floating
 from tilecheck.ops.numbers import FLOATS, INTS, Array, Value, lift
 from tilecheck.ops.row import Lanes, Refused, op
-from tilecheck.ops.stubs import binary, unary
+from tilecheck.ops.signatures import binary, unary
 
 
 @op("arithmetic", result=arithmetic("+"), lanes=Lanes.CARRY, operator="+", stub=binary("add", "__add__"))

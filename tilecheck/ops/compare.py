@@ -13,7 +13,7 @@ from tilecheck.ops.elementwise import comparison
 from tilecheck.ops.extents import broadcast
 from tilecheck.ops.numbers import ANY, FLOATS, NUMBERS, Value, agree, as_dtype, default_dtype, is_tile, lift, number
 from tilecheck.ops.row import Lanes, Refused, op
-from tilecheck.ops.stubs import binary, unary
+from tilecheck.ops.signatures import binary, unary
 
 
 @op(
@@ -199,15 +199,15 @@ def _where_type(condition: Type, x: Type, y: Type, /) -> Type:
         "def where(condition: Tile[bool_, *S], x: int, y: int, /) -> Tile[i32, *S]",
         "def where(condition: Tile[bool_, *S], x: float, y: float, /) -> Tile[f32, *S]",
         (
-            "def where(condition: Tile[bool_, M, N], x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T], /)"
+            "def where(condition: Tile[bool_, M, N], x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, *tuple[()]], /)"
             " -> Tile[T, M, N]"
         ),
         (
-            "def where(condition: Tile[bool_, M, N], x: Tile[T, M, One] | Tile[T, One, N] | Tile[T], y: Tile[T, M, N], /)"
+            "def where(condition: Tile[bool_, M, N], x: Tile[T, M, One] | Tile[T, One, N] | Tile[T, *tuple[()]], y: Tile[T, M, N], /)"
             " -> Tile[T, M, N]"
         ),
         (
-            "def where(condition: Tile[bool_, M, One] | Tile[bool_, One, N] | Tile[bool_, N] | Tile[bool_],"
+            "def where(condition: Tile[bool_, M, One] | Tile[bool_, One, N] | Tile[bool_, N] | Tile[bool_, *tuple[()]],"
             " x: Tile[T, M, N], y: Tile[T, M, N] | float, /) -> Tile[T, M, N]"
         ),
         "def where(condition: bool, x: Tile[T, *S], y: Tile[T, *S] | float, /) -> Tile[T, *S]",

@@ -80,7 +80,7 @@ def _full_type(shape: Type, value: Type, /, *, dtype: Type = NONE) -> Type:
     result=_full_type,
     lanes=Lanes.FRESH,
     stub=tuple(
-        f"def full(shape: {shape}, value: float | Tile[{dtype}], /{extra}) -> Tile[{dtype}, {names}]"
+        f"def full(shape: {shape}, value: float | Tile[{dtype}, *tuple[()]], /{extra}) -> Tile[{dtype}, {names}]"
         for shape, names in (
             ("type[M] | tuple[type[M]]", "M"),
             ("tuple[type[M], type[N]]", "M, N"),

@@ -16,7 +16,7 @@ from tilecheck.ops.elementwise import one_tile
 from tilecheck.ops.extents import axes_of, axis_of, constant_bool, voids
 from tilecheck.ops.numbers import NUMBERS, Array, computable, narrow
 from tilecheck.ops.row import NONE, Lanes, MixRule, ResultRule, op
-from tilecheck.ops.stubs import reduction
+from tilecheck.ops.signatures import reduction
 from tilecheck.surface.dtypes import DTypeClass, bool_, i32
 
 _FALSE = ScalarType("bool", False)

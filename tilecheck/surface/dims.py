@@ -183,4 +183,4 @@ Dyn: Any = _Dyn()
 
 
 class One(Dim, size=1):
-    """The extent 1: an axis that broadcasts, as a reduction with `keepdims=True` leaves it."""
+    """The extent 1: what `keepdims=True` leaves of a reduced axis, and what stretches in elementwise ops."""
