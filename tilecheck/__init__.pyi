@@ -46,6 +46,7 @@ Q = TypeVar('Q')
 R = TypeVar('R')
 Result = TypeVar('Result', covariant=True, default=Any)
 Parameters = ParamSpec('Parameters')
+Scalar: TypeAlias = float | type[Dim]
 Pad: TypeAlias = Literal['zero', 'neg_zero', 'nan', 'inf', '-inf'] | float | None
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 
@@ -118,6 +119,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __radd__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
         ...
 
     @overload
@@ -182,6 +184,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rsub__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise difference `x - y`. Ints wrap."""
         ...
 
     @overload
@@ -246,6 +249,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rmul__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise product `x * y`. Ints wrap."""
         ...
 
     @overload
@@ -310,6 +314,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rtruediv__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
         ...
 
     @overload
@@ -374,6 +379,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rfloordiv__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise quotient rounded down, as Python's `//`. Ints divided by 0 give 0."""
         ...
 
     @overload
@@ -438,6 +444,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rmod__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise remainder with the sign of the divisor, as Python's `%`. Ints modulo 0 give 0."""
         ...
 
     @overload
@@ -502,6 +509,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rpow__(self, other: Scalar, /) -> Tile[T, *S]:
+        """Elementwise power `x ** y`. Ints wrap, a negative exponent of ints rounds towards zero."""
         ...
 
     def __neg__(self) -> Tile[T, *S]:
@@ -578,6 +586,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rand__(self, other: int, /) -> Tile[T, *S]:
+        """Elementwise `x & y` of ints or bools."""
         ...
 
     @overload
@@ -642,6 +651,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __ror__(self, other: int, /) -> Tile[T, *S]:
+        """Elementwise `x | y` of ints or bools."""
         ...
 
     @overload
@@ -706,6 +716,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rxor__(self, other: int, /) -> Tile[T, *S]:
+        """Elementwise `x ^ y` of ints or bools."""
         ...
 
     def __invert__(self) -> Tile[T, *S]:
@@ -774,6 +785,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rlshift__(self, other: int, /) -> Tile[T, *S]:
+        """Elementwise `x << y` of ints; bits that leave the dtype are lost."""
         ...
 
     @overload
@@ -838,6 +850,7 @@ class Tile(Generic[T, *S]):
         ...
 
     def __rrshift__(self, other: int, /) -> Tile[T, *S]:
+        """Elementwise `x >> y` of ints; the sign bit of a signed int fills in."""
         ...
 
     @overload

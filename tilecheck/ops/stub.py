@@ -47,8 +47,8 @@ def stub_text(header: str, ops: Mapping[str, Op]) -> str:
 
 
 def signatures(row: Op) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The row's stub lines as (class or "", definition), the first of each class with the row's documentation."""
-    documented: set[str] = set()
+    """The row's stub lines as (class or "", definition), the first of each name with the row's documentation."""
+    documented: set[tuple[str, str]] = set()
     for line in row.stub:
         owner = line.partition(":")[0] if not line.startswith("def ") else ""
         text = line.partition(":")[2].strip() if owner else line
@@ -56,9 +56,9 @@ def signatures(row: Op) -> Iterator[tuple[str, ast.FunctionDef]]:
         if not isinstance(definition, ast.FunctionDef):
             raise ValueError(f"the stub of `{row.name}` is no signature: {line}")
         summary = row.doc.partition("\n\n")[0].replace("\n", " ")
-        if summary and owner not in documented:
+        if summary and (owner, definition.name) not in documented:
             definition.body = [ast.Expr(ast.Constant(summary)), *definition.body]
-        documented.add(owner)
+        documented.add((owner, definition.name))
         yield owner, definition
 
 

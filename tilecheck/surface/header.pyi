@@ -53,9 +53,11 @@ R = TypeVar("R")
 Result = TypeVar("Result", covariant=True, default=Any)
 Parameters = ParamSpec("Parameters")
 
+# What may stand beside a tile in arithmetic: it takes the tile's dtype.
+Scalar: TypeAlias = float | type[Dim]
 # What a load reads outside the array.
 Pad: TypeAlias = Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None
-# A sub-range of tiles: from and to, for each axis.
+# A range of tiles: one `(start, count)` per axis, or the pair alone for rank 1.
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 
 class Tile(Generic[T, *S]):
@@ -91,7 +93,6 @@ class Tensor(Generic[A, T, *S]):
     @overload
     def __getitem__(self, at: slice | tuple[slice | int, ...], /) -> Tensor[A, T, *S]: ...
     def __setitem__(self: Tensor[Mut, T, *S], at: int | tuple[int, ...], value: Any, /) -> None: ...
-    @overload
     def partition(self: Tensor[Mut, T, *S], *tile: int) -> Partition[Mut, T, *S]: ...
     def into_partition(self: Tensor[Owned, T, *S], *tile: int) -> Partition[Owned, T, *S]: ...
 
