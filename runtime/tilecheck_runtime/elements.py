@@ -34,7 +34,7 @@ class Elements:
     @property
     def width(self) -> int:
         """Bytes of one element."""
-        return self.dtype.numpy().itemsize
+        return int(self.dtype.numpy().itemsize)
 
     @property
     def memory(self) -> Allocation:
