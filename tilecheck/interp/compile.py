@@ -229,11 +229,11 @@ class _Writer:
                 return f"({self.expression(then)} if {self.expression(cond)} else {self.expression(other)})"
             case TupleExpr(items=items):
                 return f"({''.join(self.expression(e) + ', ' for e in items)})"
-            case Item(base=base, index=index):
-                return f"{self.expression(base)}[{self.expression(index)}]"
-            case Extent(array=array, axis=axis):
+            case Item(base=tuple_, index=index):
+                return f"{self.expression(tuple_)}[{self.expression(index)}]"
+            case Extent(array=array, axis=along):
                 base = self.expression(array)
-                return f"{base}.size" if axis is None else f"{base}.shape[{axis}]"
+                return f"{base}.size" if along is None else f"{base}.shape[{along}]"
             case OpCall():
                 return self.call(node)
             case Function():
