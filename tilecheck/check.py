@@ -18,13 +18,16 @@ from typing import TypeVar
 
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
+from tilecheck.frontend import numba
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.ir.kernel import Kernel
 from tilecheck.modules import Modules
 from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
+from tilecheck.verify.simt import SimtReport
 
 T = TypeVar("T")
 
@@ -68,7 +71,29 @@ def unreadable(path: str, message: str, line: int = 1, column: int = 1) -> FileR
 def analyse(source: Source, modules: Modules, options: Options) -> Checked:
     """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
     _ = source.module
-    return Checked(source.path, source.text)
+    faults: list[Fault] = []
+    simt_kernels = contained(partial(numba.read_kernels, source, modules.importer(source.path)), _lost(source, faults))
+    return Checked(
+        source.path,
+        source.text,
+        simt=tuple(SimtReport(kernel) for kernel in simt_kernels),
+        faults=tuple(faults),
+    )
+
+
+def _lost(source: Source, faults: list[Fault]) -> Callable[[str], tuple[Kernel, ...]]:
+    """What stands in for the kernels of a frontend that failed: none, and a fault that says so."""
+
+    def instead(why: str) -> tuple[Kernel, ...]:
+        faults.append(Fault("unreadable", f"the kernels of this file were not read: {why}", start_of(source.path)))
+        return ()
+
+    return instead
+
+
+def start_of(path: str) -> Span:
+    """Where a finding about a whole file stands."""
+    return Span(path, 1, 1, 1, 2)
 
 
 def judge(checked: Checked, options: Options) -> FileResult:
@@ -77,7 +102,8 @@ def judge(checked: Checked, options: Options) -> FileResult:
     found = run_rules(checked, [name for name in names if name not in META])
     allows = read_allows(checked.path, checked.text)
     kept, silenced, faults = apply_allows(found, allows, names, [rule_name(rule) for rule in RULES])
-    about_allows = run_rules(replace(checked, faults=tuple(faults)), [name for name in names if name in META])
+    about_file = replace(checked, faults=(*faults, *checked.faults))
+    about_allows = run_rules(about_file, [name for name in names if name in META])
     diagnostics = tuple(sorted({*kept, *about_allows}, key=Diagnostic.sort_key))
     return FileResult(checked.path, diagnostics, summaries(checked), silenced)
 
@@ -97,8 +123,8 @@ def _findings(rule: Rule, checked: Checked) -> list[Diagnostic]:
 
 
 def _broken(checked: Checked, rule: str, why: str) -> list[Diagnostic]:
-    at = Span(checked.path, 1, 1, 1, 2)
-    return [Diagnostic(rule, "note", f"this rule failed on this file: {why}", at, help="please report this")]
+    message = f"this rule failed on this file: {why}"
+    return [Diagnostic(rule, "note", message, start_of(checked.path), help="please report this")]
 
 
 def contained(work: Callable[[], T], instead: Callable[[str], T]) -> T:

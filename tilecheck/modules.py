@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.source import Source
@@ -38,6 +38,10 @@ class Modules:
         source = self._look_up(name, importer)
         self.asked[name, importer] = digest(source)
         return source
+
+    def importer(self, path: str) -> Callable[[str], Source | None]:
+        """`resolve` as seen from the file at `path`."""
+        return lambda name: self.resolve(name, path)
 
     def still(self, name: str, importer: str, expected: str) -> bool:
         """Whether the import gives what it gave when `expected` was recorded."""

@@ -67,7 +67,7 @@ def command(
     Without PATH the `paths` of [tool.tilecheck] are checked, or the current folder; `-` reads standard input.
     Exit status: 0 no error or warning, 1 some, 2 could not run.
     """
-    config = _config()
+    config = configured()
     chosen = _rules(_split(select) or config.select, _split(ignore) + config.ignore)
     if paths == ("-",):
         if fix or write_baseline:
@@ -76,7 +76,7 @@ def command(
     elif "-" in paths or stdin_filename is not None:
         raise CannotRun("`-` is for standard input alone, and --stdin-filename goes with it")
     else:
-        listed = _files(paths, config, exclude)
+        listed = files_of(paths, config, exclude)
         inputs, files = list(read_inputs(listed, named=_named(paths))), len(listed)
 
     results = _run(inputs, config, chosen, jobs or os.cpu_count() or 1, no_cache)
@@ -109,7 +109,8 @@ def command(
     ctx.exit(1 if failed else 0)
 
 
-def _config() -> Config:
+def configured() -> Config:
+    """The configuration of the current folder. Raises `CannotRun`."""
     try:
         return read_config(Path.cwd())
     except ConfigError as error:
@@ -133,7 +134,8 @@ def _rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> frozenset[str] |
     return frozenset(select or known) - frozenset(ignore)
 
 
-def _files(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -> list[str]:
+def files_of(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -> list[str]:
+    """The files a command works on: `paths`, else the configured ones, else the current folder. Raises `CannotRun`."""
     root = config.root
     default = tuple(os.path.relpath(root / path) for path in config.paths) if root is not None else ()
     try:
