@@ -862,6 +862,27 @@ class Tile(Generic[T, *S]):
         """Elementwise `x >> y` of ints; the sign bit of a signed int fills in."""
         ...
 
+    def astype(self, dtype: type[U], /) -> Tile[U, *S]:
+        """The tile's values in another dtype. Float to int truncates and saturates (nan gives 0), int to int wraps, to `bool_` compares with 0."""
+        ...
+
+    def bitcast(self, dtype: type[U], /) -> Tile[U, *S]:
+        """The same bits read as another dtype of the same width."""
+        ...
+
+    @overload
+    def item(self: Tile[bool_, *tuple[()]], /) -> bool:
+        """The one value of a rank-0 tile as a scalar; u64 values wrap to 64-bit ints."""
+        ...
+
+    @overload
+    def item(self: Tile[i8, *tuple[()]] | Tile[i16, *tuple[()]] | Tile[i32, *tuple[()]] | Tile[i64, *tuple[()]] | Tile[u8, *tuple[()]] | Tile[u16, *tuple[()]] | Tile[u32, *tuple[()]] | Tile[u64, *tuple[()]], /) -> int:
+        ...
+
+    @overload
+    def item(self: Tile[Any, *tuple[()]], /) -> float:
+        ...
+
     @overload
     def __eq__(self: Tile[T, *S], other: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
         """Elementwise `x == y`; nan equals nothing."""
@@ -1661,6 +1682,361 @@ class Tile(Generic[T, *S]):
     def argmin(self: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
         ...
 
+    def cumsum(self, /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+        """Running sum along `axis`, each lane included; from the end with `reverse`. f16 and bf16 sum in f32, ints wrap."""
+        ...
+
+    def cumprod(self, /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+        """Running product along `axis`, each lane included; from the end with `reverse`."""
+        ...
+
+    def scan(self, f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+        """Running `f` along `axis`, each lane included; from the end with `reverse`. `f` is an associative device function."""
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
+        """All lanes along `axis` combined by `f`, an associative device function."""
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -1], keepdims: Literal[True]) -> Tile[T, One]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -2], keepdims: Literal[False]=...) -> Tile[T, N]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -2], keepdims: Literal[True]) -> Tile[T, One, N]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -1], keepdims: Literal[False]=...) -> Tile[T, M]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -1], keepdims: Literal[True]) -> Tile[T, M, One]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -3], keepdims: Literal[False]=...) -> Tile[T, N, K]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -3], keepdims: Literal[True]) -> Tile[T, One, N, K]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -2], keepdims: Literal[False]=...) -> Tile[T, M, K]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -2], keepdims: Literal[True]) -> Tile[T, M, One, K]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[2, -1], keepdims: Literal[False]=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def reduce(self: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[2, -1], keepdims: Literal[True]) -> Tile[T, M, N, One]:
+        ...
+
+    @overload
+    def reshape(self, shape: tuple[type[M]], /) -> Tile[T, M]:
+        """The same elements in row-major order under another shape, given as `Dim`s or a tuple of them."""
+        ...
+
+    @overload
+    def reshape(self, d0: type[M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def reshape(self, shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def reshape(self, d0: type[M], d1: type[N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def reshape(self, shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def reshape(self, d0: type[M], d1: type[N], d2: type[K], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def reshape(self, shape: tuple[type[M], type[N], type[K], type[L]], /) -> Tile[T, M, N, K, L]:
+        ...
+
+    @overload
+    def reshape(self, d0: type[M], d1: type[N], d2: type[K], d3: type[L], /) -> Tile[T, M, N, K, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N], axes: tuple[Literal[0], Literal[1]], /) -> Tile[T, M, N]:
+        """The tile with its axes in the order `axes`: axis `k` of the result is axis `axes[k]` of `x`."""
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N], axes: tuple[Literal[1], Literal[0]], /) -> Tile[T, N, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[0], Literal[1], Literal[2]], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[0], Literal[2], Literal[1]], /) -> Tile[T, M, K, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[1], Literal[0], Literal[2]], /) -> Tile[T, N, M, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[1], Literal[2], Literal[0]], /) -> Tile[T, N, K, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[2], Literal[0], Literal[1]], /) -> Tile[T, K, M, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K], axes: tuple[Literal[2], Literal[1], Literal[0]], /) -> Tile[T, K, N, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[1], Literal[2], Literal[3]], /) -> Tile[T, M, N, K, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[1], Literal[3], Literal[2]], /) -> Tile[T, M, N, L, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[2], Literal[1], Literal[3]], /) -> Tile[T, M, K, N, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[2], Literal[3], Literal[1]], /) -> Tile[T, M, K, L, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[3], Literal[1], Literal[2]], /) -> Tile[T, M, L, N, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[3], Literal[2], Literal[1]], /) -> Tile[T, M, L, K, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[0], Literal[2], Literal[3]], /) -> Tile[T, N, M, K, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[0], Literal[3], Literal[2]], /) -> Tile[T, N, M, L, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[2], Literal[0], Literal[3]], /) -> Tile[T, N, K, M, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[2], Literal[3], Literal[0]], /) -> Tile[T, N, K, L, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[3], Literal[0], Literal[2]], /) -> Tile[T, N, L, M, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[3], Literal[2], Literal[0]], /) -> Tile[T, N, L, K, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[0], Literal[1], Literal[3]], /) -> Tile[T, K, M, N, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[0], Literal[3], Literal[1]], /) -> Tile[T, K, M, L, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[1], Literal[0], Literal[3]], /) -> Tile[T, K, N, M, L]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[1], Literal[3], Literal[0]], /) -> Tile[T, K, N, L, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[3], Literal[0], Literal[1]], /) -> Tile[T, K, L, M, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[3], Literal[1], Literal[0]], /) -> Tile[T, K, L, N, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[0], Literal[1], Literal[2]], /) -> Tile[T, L, M, N, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[0], Literal[2], Literal[1]], /) -> Tile[T, L, M, K, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[1], Literal[0], Literal[2]], /) -> Tile[T, L, N, M, K]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[1], Literal[2], Literal[0]], /) -> Tile[T, L, N, K, M]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[2], Literal[0], Literal[1]], /) -> Tile[T, L, K, M, N]:
+        ...
+
+    @overload
+    def permute_dims(self: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[2], Literal[1], Literal[0]], /) -> Tile[T, L, K, N, M]:
+        ...
+
+    def transpose(self: Tile[T, M, N], /) -> Tile[T, N, M]:
+        """A rank-2 tile with rows and columns exchanged."""
+        ...
+
+    @overload
+    def broadcast_to(self, shape: tuple[type[M]], /) -> Tile[T, M]:
+        """The tile stretched to a shape: axes of extent 1, and missing leading ones, repeat."""
+        ...
+
+    @overload
+    def broadcast_to(self, d0: type[M], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def broadcast_to(self, shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def broadcast_to(self, d0: type[M], d1: type[N], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def broadcast_to(self, shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def broadcast_to(self, d0: type[M], d1: type[N], d2: type[K], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def broadcast_to(self, shape: tuple[type[M], type[N], type[K], type[L]], /) -> Tile[T, M, N, K, L]:
+        ...
+
+    @overload
+    def broadcast_to(self, d0: type[M], d1: type[N], d2: type[K], d3: type[L], /) -> Tile[T, M, N, K, L]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, *tuple[()]], axis: Literal[0, -1], /) -> Tile[T, One]:
+        """The tile with a new axis of extent 1 at `axis`."""
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M], axis: Literal[0, -2], /) -> Tile[T, One, M]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M], axis: Literal[1, -1], /) -> Tile[T, M, One]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N], axis: Literal[0, -3], /) -> Tile[T, One, M, N]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N], axis: Literal[1, -2], /) -> Tile[T, M, One, N]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N], axis: Literal[2, -1], /) -> Tile[T, M, N, One]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N, K], axis: Literal[0, -4], /) -> Tile[T, One, M, N, K]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N, K], axis: Literal[1, -3], /) -> Tile[T, M, One, N, K]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N, K], axis: Literal[2, -2], /) -> Tile[T, M, N, One, K]:
+        ...
+
+    @overload
+    def expand_dims(self: Tile[T, M, N, K], axis: Literal[3, -1], /) -> Tile[T, M, N, K, One]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, One], axis: Literal[0, -1], /) -> Tile[T, *tuple[()]]:
+        """The tile without `axis`, whose extent is 1."""
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, One, M], axis: Literal[0, -2], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, One], axis: Literal[1, -1], /) -> Tile[T, M]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, One, M, N], axis: Literal[0, -3], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, One, N], axis: Literal[1, -2], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, N, One], axis: Literal[2, -1], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, One, M, N, K], axis: Literal[0, -4], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, One, N, K], axis: Literal[1, -3], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, N, One, K], axis: Literal[2, -2], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def squeeze(self: Tile[T, M, N, K, One], axis: Literal[3, -1], /) -> Tile[T, M, N, K]:
+        ...
+
+    @overload
+    def extract(self: Tile[T, *tuple[Any, ...]], index: int | tuple[int], shape: type[M] | tuple[type[M]], /) -> Tile[T, M]:
+        """The part of `x` at constant `index` when it is cut into parts of `shape`, which divides it."""
+        ...
+
+    @overload
+    def extract(self: Tile[T, *tuple[Any, ...]], index: tuple[int, int], shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def extract(self: Tile[T, *tuple[Any, ...]], index: tuple[int, int, int], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+        ...
+
 class View(Generic[T, *S]):
     """A `Shared` tensor seen in tiles, inside a kernel: `xs[i, k]` loads the tile at tile index `(i, k)`."""
 
@@ -1816,6 +2192,131 @@ class Tensor(Generic[A, T, *S]):
     def store(self: Tensor[Mapped, T, *S], tile: Tile[T, *S], at: Index, /) -> None:
         ...
 
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+        """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    def indices(self: Tensor[Mapped, Any, *tuple[Any, ...]], *, within: Within=...) -> Iterator[Index]:
+        """The tiles of `z` that this block visits, for a `for` loop. Each tile (of `within`, one `(start, count)` in tiles per axis, -1 for the rest) is visited by exactly one block, exactly once. An item is an int, for loads; the index itself is what `store` takes."""
+        ...
+
+    def indices_with(self: Tensor[Mapped, Any, *tuple[Any, ...]], other: Tensor[Mapped, Any, *tuple[Any, ...]], /, *, within: Within=...) -> Iterator[Index]:
+        """As `indices`, for two partitions at once: an index is good for stores to both. Their tile grids, maps and block counts must be equal, which each launch checks."""
+        ...
+
+    def at(self: Tensor[Mapped, Any, *tuple[Any, ...]], index: Index, /, *owned: int) -> Index:
+        """The index of a tile on a partition with `OWNED` axes: the streamed axes come from the minted `index`, the owned ones, in order, from the ints, such as `range(z.num_tiles(1))`."""
+        ...
+
     def num_tiles(self: Tensor[Mut, Any, *tuple[Any, ...]] | Tensor[Mapped, Any, *tuple[Any, ...]], axis: int, /) -> int:
         """How many tiles cover the array along `axis`: the extent over the tile's, rounded up. Sub-tiles count within the block's own tile."""
         ...
@@ -1831,18 +2332,6 @@ class Tensor(Generic[A, T, *S]):
 
     @overload
     def tiles(self: Tensor[Mut, T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], /) -> SubTiles[T, M, N, K]:
-        ...
-
-    def indices(self: Tensor[Mapped, Any, *tuple[Any, ...]], *, within: Within=...) -> Iterator[Index]:
-        """The tiles of `z` that this block visits, for a `for` loop. Each tile (of `within`, one `(start, count)` in tiles per axis, -1 for the rest) is visited by exactly one block, exactly once. An item is an int, for loads; the index itself is what `store` takes."""
-        ...
-
-    def indices_with(self: Tensor[Mapped, Any, *tuple[Any, ...]], other: Tensor[Mapped, Any, *tuple[Any, ...]], /, *, within: Within=...) -> Iterator[Index]:
-        """As `indices`, for two partitions at once: an index is good for stores to both. Their tile grids, maps and block counts must be equal, which each launch checks."""
-        ...
-
-    def at(self: Tensor[Mapped, Any, *tuple[Any, ...]], index: Index, /, *owned: int) -> Index:
-        """The index of a tile on a partition with `OWNED` axes: the streamed axes come from the minted `index`, the owned ones, in order, from the ints, such as `range(z.num_tiles(1))`."""
         ...
 
 class Partition(Tensor[A, T, *S]):
@@ -2150,6 +2639,31 @@ def rand(*shape: int | tuple[int, ...], dtype: type[E]=..., seed: int | None=Non
     ...
 
 @overload
+def rand(d0: type[M], /, *, seed: int, offset: int) -> Tile[f32, M]:
+    """A float tile, uniform in [0, 1); lane `i` in row-major order depends on `seed` and `offset + i` alone. f32 unless `dtype` is given."""
+    ...
+
+@overload
+def rand(d0: type[M], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M]:
+    ...
+
+@overload
+def rand(d0: type[M], d1: type[N], /, *, seed: int, offset: int) -> Tile[f32, M, N]:
+    ...
+
+@overload
+def rand(d0: type[M], d1: type[N], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M, N]:
+    ...
+
+@overload
+def rand(d0: type[M], d1: type[N], d2: type[K], /, *, seed: int, offset: int) -> Tile[f32, M, N, K]:
+    ...
+
+@overload
+def rand(d0: type[M], d1: type[N], d2: type[K], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M, N, K]:
+    ...
+
+@overload
 def randn(n: int, /, *, dtype: type[E]=..., seed: int | None=None) -> Tensor[Owned, E, Any]:
     ...
 
@@ -2183,6 +2697,31 @@ def randn(shape: tuple[int, int, int, int], /, *, dtype: type[E]=..., seed: int 
 
 @overload
 def randn(*shape: int | tuple[int, ...], dtype: type[E]=..., seed: int | None=None) -> Tensor[Owned, E, *tuple[Any, ...]]:
+    ...
+
+@overload
+def randn(d0: type[M], /, *, seed: int, offset: int) -> Tile[f32, M]:
+    """A float tile, normal with mean 0 and deviation 1 (Box and Muller, in f32, for f64 in f64); lane `i` in row-major order depends on `seed` and `offset + i` alone. f32 unless `dtype` is given."""
+    ...
+
+@overload
+def randn(d0: type[M], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M]:
+    ...
+
+@overload
+def randn(d0: type[M], d1: type[N], /, *, seed: int, offset: int) -> Tile[f32, M, N]:
+    ...
+
+@overload
+def randn(d0: type[M], d1: type[N], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M, N]:
+    ...
+
+@overload
+def randn(d0: type[M], d1: type[N], d2: type[K], /, *, seed: int, offset: int) -> Tile[f32, M, N, K]:
+    ...
+
+@overload
+def randn(d0: type[M], d1: type[N], d2: type[K], /, *, seed: int, offset: int, dtype: type[U]) -> Tile[U, M, N, K]:
     ...
 
 @overload
@@ -3543,6 +4082,14 @@ def bitwise_right_shift(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, 
 def bitwise_right_shift(x: int, y: int, /) -> int:
     ...
 
+def astype(x: Tile[Any, *S], dtype: type[U], /) -> Tile[U, *S]:
+    """The tile's values in another dtype. Float to int truncates and saturates (nan gives 0), int to int wraps, to `bool_` compares with 0."""
+    ...
+
+def bitcast(x: Tile[Any, *S], dtype: type[U], /) -> Tile[U, *S]:
+    """The same bits read as another dtype of the same width."""
+    ...
+
 @overload
 def equal(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[bool_, *S]:
     """Elementwise `x == y`; nan equals nothing."""
@@ -4222,12 +4769,461 @@ def device_assert(condition: bool | Tile[bool_, *tuple[Any, ...]], message: str 
     ...
 
 @overload
+def exp(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `e ** x`."""
+    ...
+
+@overload
+def exp(x: Scalar, /) -> float:
+    ...
+
+@overload
+def exp2(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `2 ** x`, the fast exponential of a GPU."""
+    ...
+
+@overload
+def exp2(x: Scalar, /) -> float:
+    ...
+
+@overload
+def expm1(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `e ** x - 1`, exact near 0."""
+    ...
+
+@overload
+def expm1(x: Scalar, /) -> float:
+    ...
+
+@overload
+def log(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise natural logarithm: -inf at 0, nan below."""
+    ...
+
+@overload
+def log(x: Scalar, /) -> float:
+    ...
+
+@overload
+def log2(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise logarithm to base 2."""
+    ...
+
+@overload
+def log2(x: Scalar, /) -> float:
+    ...
+
+@overload
+def log10(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise logarithm to base 10."""
+    ...
+
+@overload
+def log10(x: Scalar, /) -> float:
+    ...
+
+@overload
+def log1p(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `log(1 + x)`, exact near 0."""
+    ...
+
+@overload
+def log1p(x: Scalar, /) -> float:
+    ...
+
+@overload
+def sqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise square root; nan below 0."""
+    ...
+
+@overload
+def sqrt(x: Scalar, /) -> float:
+    ...
+
+@overload
+def rsqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise `1 / sqrt(x)`: inf at 0, nan below."""
+    ...
+
+@overload
+def rsqrt(x: Scalar, /) -> float:
+    ...
+
+@overload
+def sin(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise sine of an angle in radians."""
+    ...
+
+@overload
+def sin(x: Scalar, /) -> float:
+    ...
+
+@overload
+def cos(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise cosine of an angle in radians."""
+    ...
+
+@overload
+def cos(x: Scalar, /) -> float:
+    ...
+
+@overload
+def tan(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise tangent of an angle in radians."""
+    ...
+
+@overload
+def tan(x: Scalar, /) -> float:
+    ...
+
+@overload
+def asin(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise inverse sine in radians; nan outside -1 to 1."""
+    ...
+
+@overload
+def asin(x: Scalar, /) -> float:
+    ...
+
+@overload
+def acos(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise inverse cosine in radians; nan outside -1 to 1."""
+    ...
+
+@overload
+def acos(x: Scalar, /) -> float:
+    ...
+
+@overload
+def atan(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise inverse tangent in radians."""
+    ...
+
+@overload
+def atan(x: Scalar, /) -> float:
+    ...
+
+@overload
+def sinh(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise hyperbolic sine."""
+    ...
+
+@overload
+def sinh(x: Scalar, /) -> float:
+    ...
+
+@overload
+def cosh(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise hyperbolic cosine."""
+    ...
+
+@overload
+def cosh(x: Scalar, /) -> float:
+    ...
+
+@overload
+def tanh(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise hyperbolic tangent."""
+    ...
+
+@overload
+def tanh(x: Scalar, /) -> float:
+    ...
+
+@overload
+def atan2(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+    """Elementwise angle of the point `(x, y)` in radians, from -pi to pi."""
+    ...
+
+@overload
+def atan2(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def atan2(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def atan2(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def atan2(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def atan2(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def atan2(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def atan2(x: Scalar, y: Scalar, /) -> float:
+    ...
+
+@overload
+def hypot(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+    """Elementwise `sqrt(x * x + y * y)` without overflow on the way."""
+    ...
+
+@overload
+def hypot(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+    ...
+
+@overload
+def hypot(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+    ...
+
+@overload
+def hypot(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def hypot(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def hypot(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+    ...
+
+@overload
+def hypot(x: int, y: int, /) -> int:
+    ...
+
+@overload
+def hypot(x: Scalar, y: Scalar, /) -> float:
+    ...
+
+@overload
+def floor(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise largest whole number not above `x`, as a float."""
+    ...
+
+@overload
+def floor(x: Scalar, /) -> float:
+    ...
+
+@overload
+def ceil(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise smallest whole number not below `x`, as a float."""
+    ...
+
+@overload
+def ceil(x: Scalar, /) -> float:
+    ...
+
+@overload
+def trunc(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise whole number nearest to `x` towards 0, as a float."""
+    ...
+
+@overload
+def trunc(x: Scalar, /) -> float:
+    ...
+
+@overload
+def round(x: Tile[T, *S], /) -> Tile[T, *S]:
+    """Elementwise nearest whole number, as a float; halves go to the even one."""
+    ...
+
+@overload
+def round(x: Scalar, /) -> float:
+    ...
+
+@overload
 def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]:
     """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks."""
     ...
 
 @overload
 def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
     ...
 
 def block_id(axis: int, /) -> int:
@@ -4294,6 +5290,23 @@ def matmul(x: Tile[T, M, K], y: Tile[T, K, N], /) -> Tile[T, M, N]:
 
 @overload
 def matmul(x: Tile[T, B, M, K], y: Tile[T, B, K, N], /) -> Tile[T, B, M, N]:
+    ...
+
+def philox(counter: Tile[Any, *S], seed: int, /) -> Tile[u32, *S]:
+    """32 random bits (u32) for each int of `counter`, a function of the counter and the seed alone: the first word of Philox4x32-10."""
+    ...
+
+@overload
+def random_bits(d0: type[M], /, *, seed: int, offset: int) -> Tile[u32, M]:
+    """A u32 tile of random bits; lane `i` in row-major order is `philox(offset + i, seed)`."""
+    ...
+
+@overload
+def random_bits(d0: type[M], d1: type[N], /, *, seed: int, offset: int) -> Tile[u32, M, N]:
+    ...
+
+@overload
+def random_bits(d0: type[M], d1: type[N], d2: type[K], /, *, seed: int, offset: int) -> Tile[u32, M, N, K]:
     ...
 
 @overload
@@ -4719,4 +5732,363 @@ def argmin(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -
 @overload
 def argmin(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     ...
-__all__ = ['Atomic', 'BorrowError', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'add', 'adopt', 'all', 'allocated', 'any', 'arange', 'argmax', 'argmin', 'asarray', 'bf16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'ceil_div', 'clip', 'device_assert', 'divide', 'empty', 'equal', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'greater', 'greater_equal', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'linspace', 'load_like', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'meta', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'positive', 'pow', 'print', 'prod', 'rand', 'randn', 'remainder', 'sign', 'simt', 'square', 'subtract', 'sum', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']
+
+def cumsum(x: Tile[T, *S], /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+    """Running sum along `axis`, each lane included; from the end with `reverse`. f16 and bf16 sum in f32, ints wrap."""
+    ...
+
+def cumprod(x: Tile[T, *S], /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+    """Running product along `axis`, each lane included; from the end with `reverse`."""
+    ...
+
+def scan(x: Tile[T, *S], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: int=..., reverse: bool=...) -> Tile[T, *S]:
+    """Running `f` along `axis`, each lane included; from the end with `reverse`. `f` is an associative device function."""
+    ...
+
+@overload
+def reduce(x: Tile[T, M], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -1], keepdims: Literal[False]=...) -> Tile[T, *tuple[()]]:
+    """All lanes along `axis` combined by `f`, an associative device function."""
+    ...
+
+@overload
+def reduce(x: Tile[T, M], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -1], keepdims: Literal[True]) -> Tile[T, One]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -2], keepdims: Literal[False]=...) -> Tile[T, N]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -2], keepdims: Literal[True]) -> Tile[T, One, N]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -1], keepdims: Literal[False]=...) -> Tile[T, M]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -1], keepdims: Literal[True]) -> Tile[T, M, One]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -3], keepdims: Literal[False]=...) -> Tile[T, N, K]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[0, -3], keepdims: Literal[True]) -> Tile[T, One, N, K]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -2], keepdims: Literal[False]=...) -> Tile[T, M, K]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[1, -2], keepdims: Literal[True]) -> Tile[T, M, One, K]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[2, -1], keepdims: Literal[False]=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def reduce(x: Tile[T, M, N, K], f: Callable[[Tile[T, *tuple[()]], Tile[T, *tuple[()]]], Tile[T, *tuple[()]]], /, axis: Literal[2, -1], keepdims: Literal[True]) -> Tile[T, M, N, One]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M]], /) -> Tile[T, M]:
+    """The same elements in row-major order under another shape, given as `Dim`s or a tuple of them."""
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], d0: type[M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N], type[K], type[L]], /) -> Tile[T, M, N, K, L]:
+    ...
+
+@overload
+def reshape(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], d3: type[L], /) -> Tile[T, M, N, K, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N], axes: tuple[Literal[0], Literal[1]], /) -> Tile[T, M, N]:
+    """The tile with its axes in the order `axes`: axis `k` of the result is axis `axes[k]` of `x`."""
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N], axes: tuple[Literal[1], Literal[0]], /) -> Tile[T, N, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[0], Literal[1], Literal[2]], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[0], Literal[2], Literal[1]], /) -> Tile[T, M, K, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[1], Literal[0], Literal[2]], /) -> Tile[T, N, M, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[1], Literal[2], Literal[0]], /) -> Tile[T, N, K, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[2], Literal[0], Literal[1]], /) -> Tile[T, K, M, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K], axes: tuple[Literal[2], Literal[1], Literal[0]], /) -> Tile[T, K, N, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[1], Literal[2], Literal[3]], /) -> Tile[T, M, N, K, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[1], Literal[3], Literal[2]], /) -> Tile[T, M, N, L, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[2], Literal[1], Literal[3]], /) -> Tile[T, M, K, N, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[2], Literal[3], Literal[1]], /) -> Tile[T, M, K, L, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[3], Literal[1], Literal[2]], /) -> Tile[T, M, L, N, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[0], Literal[3], Literal[2], Literal[1]], /) -> Tile[T, M, L, K, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[0], Literal[2], Literal[3]], /) -> Tile[T, N, M, K, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[0], Literal[3], Literal[2]], /) -> Tile[T, N, M, L, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[2], Literal[0], Literal[3]], /) -> Tile[T, N, K, M, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[2], Literal[3], Literal[0]], /) -> Tile[T, N, K, L, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[3], Literal[0], Literal[2]], /) -> Tile[T, N, L, M, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[1], Literal[3], Literal[2], Literal[0]], /) -> Tile[T, N, L, K, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[0], Literal[1], Literal[3]], /) -> Tile[T, K, M, N, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[0], Literal[3], Literal[1]], /) -> Tile[T, K, M, L, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[1], Literal[0], Literal[3]], /) -> Tile[T, K, N, M, L]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[1], Literal[3], Literal[0]], /) -> Tile[T, K, N, L, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[3], Literal[0], Literal[1]], /) -> Tile[T, K, L, M, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[2], Literal[3], Literal[1], Literal[0]], /) -> Tile[T, K, L, N, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[0], Literal[1], Literal[2]], /) -> Tile[T, L, M, N, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[0], Literal[2], Literal[1]], /) -> Tile[T, L, M, K, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[1], Literal[0], Literal[2]], /) -> Tile[T, L, N, M, K]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[1], Literal[2], Literal[0]], /) -> Tile[T, L, N, K, M]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[2], Literal[0], Literal[1]], /) -> Tile[T, L, K, M, N]:
+    ...
+
+@overload
+def permute_dims(x: Tile[T, M, N, K, L], axes: tuple[Literal[3], Literal[2], Literal[1], Literal[0]], /) -> Tile[T, L, K, N, M]:
+    ...
+
+def transpose(x: Tile[T, M, N], /) -> Tile[T, N, M]:
+    """A rank-2 tile with rows and columns exchanged."""
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M]], /) -> Tile[T, M]:
+    """The tile stretched to a shape: axes of extent 1, and missing leading ones, repeat."""
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], d0: type[M], /) -> Tile[T, M]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], shape: tuple[type[M], type[N], type[K], type[L]], /) -> Tile[T, M, N, K, L]:
+    ...
+
+@overload
+def broadcast_to(x: Tile[T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], d3: type[L], /) -> Tile[T, M, N, K, L]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, *tuple[()]], axis: Literal[0, -1], /) -> Tile[T, One]:
+    """The tile with a new axis of extent 1 at `axis`."""
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M], axis: Literal[0, -2], /) -> Tile[T, One, M]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M], axis: Literal[1, -1], /) -> Tile[T, M, One]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N], axis: Literal[0, -3], /) -> Tile[T, One, M, N]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N], axis: Literal[1, -2], /) -> Tile[T, M, One, N]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N], axis: Literal[2, -1], /) -> Tile[T, M, N, One]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N, K], axis: Literal[0, -4], /) -> Tile[T, One, M, N, K]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N, K], axis: Literal[1, -3], /) -> Tile[T, M, One, N, K]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N, K], axis: Literal[2, -2], /) -> Tile[T, M, N, One, K]:
+    ...
+
+@overload
+def expand_dims(x: Tile[T, M, N, K], axis: Literal[3, -1], /) -> Tile[T, M, N, K, One]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, One], axis: Literal[0, -1], /) -> Tile[T, *tuple[()]]:
+    """The tile without `axis`, whose extent is 1."""
+    ...
+
+@overload
+def squeeze(x: Tile[T, One, M], axis: Literal[0, -2], /) -> Tile[T, M]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, One], axis: Literal[1, -1], /) -> Tile[T, M]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, One, M, N], axis: Literal[0, -3], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, One, N], axis: Literal[1, -2], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, N, One], axis: Literal[2, -1], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, One, M, N, K], axis: Literal[0, -4], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, One, N, K], axis: Literal[1, -3], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, N, One, K], axis: Literal[2, -2], /) -> Tile[T, M, N, K]:
+    ...
+
+@overload
+def squeeze(x: Tile[T, M, N, K, One], axis: Literal[3, -1], /) -> Tile[T, M, N, K]:
+    ...
+
+def concat(arrays: tuple[Tile[T, *tuple[Any, ...]], ...], /, axis: int=...) -> Tile[T, *tuple[Any, ...]]:
+    """Tiles one after the other along `axis`; other extents are equal."""
+    ...
+
+@overload
+def extract(x: Tile[T, *tuple[Any, ...]], index: int | tuple[int], shape: type[M] | tuple[type[M]], /) -> Tile[T, M]:
+    """The part of `x` at constant `index` when it is cut into parts of `shape`, which divides it."""
+    ...
+
+@overload
+def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int], shape: tuple[type[M], type[N]], /) -> Tile[T, M, N]:
+    ...
+
+@overload
+def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int, int], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
+    ...
+__all__ = ['Atomic', 'BorrowError', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'acos', 'add', 'adopt', 'all', 'allocated', 'any', 'arange', 'argmax', 'argmin', 'asarray', 'asin', 'astype', 'atan', 'atan2', 'atomic_add', 'atomic_and', 'atomic_cas', 'atomic_exchange', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_xor', 'bf16', 'bitcast', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'broadcast_to', 'ceil', 'ceil_div', 'clip', 'concat', 'cos', 'cosh', 'cumprod', 'cumsum', 'device_assert', 'divide', 'empty', 'equal', 'exp', 'exp2', 'expand_dims', 'expm1', 'extract', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'gather', 'greater', 'greater_equal', 'hypot', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'linspace', 'load_like', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'meta', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'permute_dims', 'philox', 'positive', 'pow', 'print', 'prod', 'rand', 'randn', 'random_bits', 'reduce', 'remainder', 'reshape', 'round', 'rsqrt', 'scan', 'sign', 'simt', 'sin', 'sinh', 'sqrt', 'square', 'squeeze', 'subtract', 'sum', 'tan', 'tanh', 'transpose', 'trunc', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']
