@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tilecheck.frontend.host_arrays import Contents, HostArray
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref, canonical
+from tilecheck.ir.host_array import Contents, HostArray
 
 _MAX_CONTENTS = 1 << 14
 
