@@ -141,8 +141,22 @@ class OpCall(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Func(Node):
+    """A device function as a value, the argument of a generic `reduce` or `scan`. `body` holds assignments to fresh
+    names; `result` is what the function returns. It reads its `params` and nothing else of the kernel.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    result: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Node):
-    """A value nothing is known of, and why (SIMT track)."""
+    """A value nothing is known of, and why. In the tile track it stands where a fault was reported, and for a name of
+    an enclosing function whose value only the run knows.
+    """
 
     reason: str
 
@@ -250,6 +264,7 @@ Expr = (
     | Item
     | Extent
     | OpCall
+    | Func
     | Opaque
 )
 # `ir/simt.py` adds further expression and statement classes; all of them derive from `Node`.
