@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "tilecheck.surface.access": ("Atomic", "Mapped", "Mut", "Owned", "Shared"),
-    "tilecheck.surface.dims": ("Dim", "Dyn"),
+    "tilecheck.surface.dims": ("Dim", "Dyn", "One"),
     "tilecheck.surface.dtypes": (
         *("bf16", "bool_", "f16", "f32", "f64", "f8e4m3", "f8e5m2"),
         *("i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8"),

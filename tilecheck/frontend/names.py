@@ -15,7 +15,7 @@ Invariant: a meaning is the same at every point of the file. A name that is assi
 
 Modules are found by a `Resolver`: `resolve("dims", importer)` gives the `Source` of the module `dims` as seen from the
 file `importer`, or None; relative imports keep their dots (`".dims"`). Modules of tilecheck, numba, cuda, numpy and the
-standard library are never opened. At run time `frontend/live.py` answers the same questions from live objects.
+standard library are never opened. At run time `frontend/tile_live.py` answers the same questions from live objects.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from types import FunctionType
 import libcst as cst
 
 from tilecheck.checked import Fault
-from tilecheck.frontend.live import live_function
 from tilecheck.frontend.names import Names, Resolver, bound_names, functions, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.tile_inline import inline, lift
-from tilecheck.frontend.tile_reader import Frame, Reader
+from tilecheck.frontend.tile_live import live_function
+from tilecheck.frontend.tile_reader import Frame, Reader, TooLarge
 from tilecheck.frontend.tile_signature import decorator_of, options
 from tilecheck.frontend.tile_signature import parameters as read_parameters
 from tilecheck.frontend.tile_statements import body
@@ -46,10 +46,12 @@ def read_kernels(source: Source, resolve: Resolver) -> tuple[tuple[Kernel, ...],
 
 
 def read_kernel(node: cst.FunctionDef, source: Source, names: Names) -> tuple[Kernel | None, tuple[Fault, ...]]:
-    """One kernel. None if it nests too deeply to be read at all."""
+    """One kernel. None if it nests too deeply, or grows too large, to be read at all."""
     name = node.name.value
     try:
         return _read(node, source, names)
+    except TooLarge as error:
+        return None, (Fault(error.rule, error.message, source.span(node.name), name, (), error.help),)
     except RecursionError:
         message = f"the kernel `{name}` nests expressions or statements too deeply"
         help = "split long expressions into assignments, and deep blocks into device functions"

@@ -2,7 +2,7 @@
 
 Parameters and locals of the function get fresh names (`scale.x`, `scale_2.x` for the second call). Arguments that are
 compile-time values (a `Dim`, a dtype, a constant, another function) are put in place of the parameter, so that a helper
-may take an extent or a flag. A function passed to `reduce` or `scan` becomes a `Func`.
+may take an extent or a flag. A function passed to `reduce` or `scan` becomes a `Function` node.
 
 Errors of rustc's kind keep their place: a helper of the same file reports inside the helper, one of another file at the
 call (see `tile_reader`).
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from tilecheck.diagnostic import Span
 from tilecheck.frontend.names import Function, bound_names, parameters, path_of
 from tilecheck.frontend.tile_expressions import expression
 from tilecheck.frontend.tile_reader import Frame, Reader
@@ -23,15 +22,13 @@ from tilecheck.ir.kernel import (
     DimRef,
     DTypeRef,
     Expr,
-    Func,
     Inline,
     Name,
-    Opaque,
     Return,
     Stmt,
-    Unsupported,
     walk,
 )
+from tilecheck.ir.kernel import Function as FunctionNode
 
 _DEEPEST = 32
 
@@ -90,7 +87,7 @@ def _own_returns(body: tuple[Stmt, ...]) -> list[Return]:
 
 
 def _constant(value: Expr) -> bool:
-    return isinstance(value, DimRef | DTypeRef | Func | Const)
+    return isinstance(value, DimRef | DTypeRef | FunctionNode | Const)
 
 
 def _check_callable(r: Reader, function: Function, call: cst.CSTNode) -> None:
@@ -172,7 +169,7 @@ def _default(r: Reader, function: Function, default: cst.BaseExpression, call: c
     return value
 
 
-def lift(r: Reader, function: Function | cst.Lambda, at: cst.CSTNode) -> Func:
+def lift(r: Reader, function: Function | cst.Lambda, at: cst.CSTNode) -> FunctionNode:
     """A device function as a value: assignments and one result. Raises `Unsupported`."""
     caller, span = r.frame, r.span(at)
     if isinstance(function, cst.Lambda):
@@ -193,29 +190,14 @@ def lift(r: Reader, function: Function | cst.Lambda, at: cst.CSTNode) -> Func:
     try:
         with r.block() as out:
             if isinstance(function, cst.Lambda):
-                result = expression(r, function.body)
+                r.emit(Return(expression(r, function.body), span=span))
             else:
                 r.stack.append(function.node)
                 try:
                     body(r, function.node.body)
                 finally:
                     r.stack.pop()
-                result = _single_result(out, name, span)
     finally:
         r.frame = caller
-    return Func(name, tuple(frame.prefix + p for p in plain), tuple(out), result, span=span)
-
-
-def _single_result(out: list[Stmt], name: str, span: Span) -> Expr:
-    """Takes the trailing `return` off a body of assignments."""
-    last = out.pop() if out else None
-    plain = all(isinstance(s, Assign) for s in out)
-    if isinstance(last, Return) and last.value is not None and plain:
-        return last.value
-    if any(isinstance(n, Opaque) for n in walk(*out)):
-        return Opaque("a fault was reported in this function", span=span)
-    raise Unsupported(
-        f"`{name}` is passed as a value and is more than assignments and one `return`",
-        last.span if last is not None else span,
-        "write it as one expression: `def combine(a, b): return a + b`",
-    )
+    result = frame.prefix + "result"
+    return FunctionNode(name, tuple(frame.prefix + p for p in plain), tuple(out), result, span=span)

@@ -32,7 +32,6 @@ from tilecheck.ir.kernel import (
     Do,
     DTypeRef,
     Expr,
-    Func,
     Name,
     Opaque,
     OpCall,
@@ -41,12 +40,13 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unsupported,
 )
+from tilecheck.ir.kernel import Function as FunctionNode
 
 # What a value is, as far as the syntax around it depends on it: `xs[i, k]` of a view loads, `at[0]` of an index does not.
 Kind = Literal["tensor", "view", "index", "tuple", "function", "value"]
 
-# A kernel with all helpers inlined has at most this many nodes.
-_LIMIT = 200_000
+# A kernel with all helpers inlined has at most this many statements.
+_LIMIT = 20_000
 
 
 @dataclass(slots=True)
@@ -66,6 +66,10 @@ class Frame:
     captured: frozenset[str] = frozenset()
 
 
+class TooLarge(Unsupported):
+    """The kernel has too many statements: reading it ends here."""
+
+
 class Reader:
     """Reads one kernel. `inline` reads a call of a device function, `lift` a device function passed as a value."""
 
@@ -74,7 +78,7 @@ class Reader:
         kernel: str,
         frame: Frame,
         inline: Callable[[Reader, Function, cst.Call], Expr],
-        lift: Callable[[Reader, Function | cst.Lambda, cst.CSTNode], Func],
+        lift: Callable[[Reader, Function | cst.Lambda, cst.CSTNode], FunctionNode],
     ) -> None:
         self.kernel = kernel
         self.frame = frame
@@ -116,6 +120,8 @@ class Reader:
         """Record what is refused inside; the names that `node` assigns become `Opaque`, and a line in the listing too."""
         try:
             yield
+        except TooLarge:
+            raise
         except Unsupported as error:
             self.record(error)
             span = self.span(node)
@@ -126,11 +132,10 @@ class Reader:
     # ---- writing
 
     def emit(self, statement: Stmt) -> None:
-        """Append to the block being written. Raises `Unsupported` when inlining has made the kernel too large."""
+        """Append to the block being written. Raises `TooLarge` when inlining has made the kernel too large."""
         self._written += 1
         if self._written > _LIMIT:
-            self._written = -(10**9)
-            raise Unsupported(
+            raise TooLarge(
                 f"`{self.kernel}` grows beyond {_LIMIT:,} statements with its helpers inlined",
                 statement.span,
                 "call fewer helpers from helpers, or make a loop of repeated calls",
@@ -166,7 +171,7 @@ class Reader:
 
     def spill(self, value: Expr) -> Expr:
         """`value` as something that may be read twice: itself if it is a name or constant, else a fresh cell."""
-        if isinstance(value, Name | Const | DimRef | DTypeRef | Func):
+        if isinstance(value, Name | Const | DimRef | DTypeRef | FunctionNode):
             return value
         cell = self.fresh("t")
         self.put(cell, value, value.span)
@@ -183,7 +188,7 @@ class Reader:
                 return "index"
             case TupleExpr():
                 return "tuple"
-            case Func():
+            case FunctionNode():
                 return "function"
             case _:
                 return "value"

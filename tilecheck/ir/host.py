@@ -13,7 +13,9 @@ Three facts are added to the syntax, each None when the front end does not know:
 
 - `full`, on `Name` and `Attr`: the dotted name that the expression stands for if that is a definition or an import
   and not a variable: `tc.zeros` is `tilecheck.zeros`, `cuda.to_device` is `numba.cuda.to_device`, a function of this
-  file `m.scale` when `HostModule.name` is `m`. Re-exports are followed when the front end can. A local variable and a parameter have None.
+  file `m.scale` when `HostModule.name` is `m`. A builtin is
+  `builtins.print`. `Attr` appends to the name of its base, so `kernel.where` may be `m.kernel.where`; readers look the
+  whole up first and then the method. Re-exports are followed when the front end can. A variable or parameter has None.
 - `type`, on every expression: what a type checker knows. The linter leaves it None.
 - `contract`, on `Call`: the signature of the callee when it is defined outside this file and the front end found it.
   For callees inside the file the contract is read from their `Function`.

@@ -141,15 +141,15 @@ class OpCall(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Func(Node):
-    """A device function as a value, the argument of a generic `reduce` or `scan`. `body` holds assignments to fresh
-    names; `result` is what the function returns. It reads its `params` and nothing else of the kernel.
+class Function(Node):
+    """A device function or lambda passed to a generic `reduce` or `scan`. `params` are fresh names, rank-0 tiles of the
+    first argument's dtype; `body` assigns `result` and a `Return` inside leaves it, as in `Inline`.
     """
 
-    name: str
+    callee: str
     params: tuple[str, ...]
     body: tuple[Stmt, ...]
-    result: Expr
+    result: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +159,11 @@ class Opaque(Node):
     """
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadExpr(Node):
+    """Base of the expressions that only a thread of a block has, see `ir/simt.py`; none occurs in a tile kernel."""
 
 
 # ---- statements
@@ -264,10 +269,11 @@ Expr = (
     | Item
     | Extent
     | OpCall
-    | Func
+    | Function
     | Opaque
+    | ThreadExpr
 )
-# `ir/simt.py` adds further expression and statement classes; all of them derive from `Node`.
+# `ir/simt.py` adds further statement classes; all of them derive from `Node`.
 Stmt = Node
 
 

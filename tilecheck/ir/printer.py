@@ -1,217 +1,173 @@
-"""The kernel IR as a readable listing, for `explain FILE::KERNEL --ir` and for tests.
+"""The kernel IR as text that reads like Python, for `tilecheck explain FILE::KERNEL --ir`.
 
-One statement a line, its source line in front; expressions read like the source they came from, ops by their rows:
-
-    kernel saxpy (tile)
-      z: Tensor[Mut, f32, BM]
+    kernel saxpy [tile]
+      z: Mut f32 (BM)
+      x: Shared f32 (?)
       a: float
-    10 | do store(z, a * load_like(x, z) + load_like(y, z))
+       9 | store(z, a * load_like(x, z))
 
-Nodes of `ir/simt.py` and others print by their class and fields, so that a listing is always complete.
+The number in front is the line of the user's source. Operators are fully bracketed below the top, so that the tree can
+be read off; a node this file has no notation for is shown as its class with its fields, never left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
-from tilecheck.ir.kernel import (
-    Assert,
-    Assign,
-    Binary,
-    Break,
-    Compare,
-    Const,
-    Continue,
-    DimDecl,
-    DimRef,
-    Do,
-    DTypeRef,
-    Expr,
-    Extent,
-    For,
-    ForIndices,
-    Func,
-    If,
-    Inline,
-    Item,
-    Kernel,
-    Logic,
-    Name,
-    Node,
-    Opaque,
-    OpCall,
-    Param,
-    Return,
-    ScalarParam,
-    Select,
-    Stmt,
-    TensorParam,
-    TupleExpr,
-    Unary,
-    While,
-)
-
-# How tightly an expression binds; a looser one inside a tighter one gets brackets.
-_TIGHT = {"or": 1, "and": 2, "not": 3, "<": 4, "|": 5, "^": 6, "&": 7, "<<": 8, "+": 9, "*": 10, "-x": 11, "**": 12}
-_LEVEL = {
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 4),
-    **dict.fromkeys(("<<", ">>"), 8),
-    **dict.fromkeys(("+", "-"), 9),
-    **dict.fromkeys(("*", "/", "//", "%", "@"), 10),
-    "|": 5,
-    "^": 6,
-    "&": 7,
-    "**": 12,
-}
-_ATOM = 20
+from tilecheck.ir import kernel as ir
+from tilecheck.ir import simt
 
 
-def listing(kernel: Kernel) -> str:
-    """The whole kernel, head and body."""
-    lines = [f"kernel {kernel.name} ({kernel.track})"]
-    lines += [f"  {parameter(param, kernel.dims)}" for param in kernel.params]
-    lines += [f"  option {key} = {value!r}" for key, value in kernel.options.items()]
-    lines += [f"  constant {key} = {value!r}" for key, value in kernel.constants.items()]
-    numbered = list(_block(kernel.body, kernel.dims, 0))
-    width = max((len(str(line)) for line, _ in numbered), default=1)
-    lines += [f"{line:>{width}} | {text}" for line, text in numbered]
+def show_kernel(kernel: ir.Kernel) -> str:
+    """The whole kernel: parameters, extents, options, statements."""
+    lines = [f"kernel {kernel.name} [{kernel.track}]"]
+    lines += [f"  {_param(param, kernel)}" for param in kernel.params]
+    lines += [f"  extent {dim.name}{'' if dim.size is None else f' = {dim.size}'}" for dim in kernel.dims.values()]
+    lines += [f"  option {name} = {value!r}" for name, value in kernel.options.items()]
+    lines += [f"  constant {name} = {_short(value)}" for name, value in kernel.constants.items()]
+    lines += [f"{line:>5} | {'  ' * depth}{text}" for line, depth, text in _block(kernel.body, 0)]
     return "\n".join(lines)
 
 
-def parameter(param: Param, dims: Mapping[str, DimDecl]) -> str:
-    """`z: Tensor[Mut, f32, BM]`, `a: float`."""
-    match param:
-        case ScalarParam(name=name, kind=kind):
-            return f"{name}: {kind or '?'}"
-        case TensorParam(name=name, access=access, dtype=dtype, extents=extents):
-            parts = [access.value if access is not None else "?", dtype or "Any"]
-            if extents is None:
-                parts.append("...")
-            else:
-                parts += ["Dyn" if key is None else _dim(key, dims) for key in extents]
-            return f"{name}: Tensor[{', '.join(parts)}]"
+def show(node: ir.Node) -> str:
+    """One expression or statement on one line."""
+    return _expr(node, top=True)
 
 
-def _dim(key: str, dims: Mapping[str, DimDecl]) -> str:
-    decl = dims.get(key)
-    if decl is None:
-        return key
-    return decl.name if decl.size is None else f"{decl.name}={decl.size}"
+def _param(param: ir.Param, kernel: ir.Kernel) -> str:
+    if isinstance(param, ir.ScalarParam):
+        return f"{param.name}: {param.kind or 'scalar'}"
+    if param.extents is None:
+        extents = "..."
+    else:
+        extents = ", ".join("?" if key is None else kernel.dims[key].name for key in param.extents)
+    words = [str(param.access) if param.access else "array", param.dtype or "any dtype", f"({extents})"]
+    return f"{param.name}: {' '.join(words)}"
 
 
-def _block(body: tuple[Stmt, ...], dims: Mapping[str, DimDecl], depth: int) -> Iterator[tuple[int, str]]:
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _block(body: Iterable[ir.Node], depth: int) -> Iterator[tuple[int, int, str]]:
     for statement in body:
-        yield from _statement(statement, dims, depth)
+        yield from _statement(statement, depth)
 
 
-def _statement(node: Stmt, dims: Mapping[str, DimDecl], depth: int) -> Iterator[tuple[int, str]]:
-    pad, line = "  " * depth, node.span.line
-
-    def show(value: Expr) -> str:
-        return expression(value, dims)
-
+def _statement(node: ir.Node, depth: int) -> Iterator[tuple[int, int, str]]:
+    line = node.span.line
     match node:
-        case Assign(target=target, value=value):
-            yield line, f"{pad}{target} = {show(value)}"
-        case Do(value=value):
-            yield line, f"{pad}do {show(value)}"
-        case If(cond=cond, then=then, other=other):
-            yield line, f"{pad}if {show(cond)}:"
-            yield from _block(then, dims, depth + 1)
+        case ir.If(cond=cond, then=then, other=other):
+            yield line, depth, f"if {show(cond)}:"
+            yield from _block(then, depth + 1)
             if other:
-                yield line, f"{pad}else:"
-                yield from _block(other, dims, depth + 1)
-        case For(target=target, start=start, stop=stop, step=step, body=body):
-            yield line, f"{pad}for {target} in range({show(start)}, {show(stop)}, {show(step)}):"
-            yield from _block(body, dims, depth + 1)
-        case ForIndices(target=target, source=source, body=body):
-            yield line, f"{pad}for {target} in {show(source)}:"
-            yield from _block(body, dims, depth + 1)
-        case While(cond=cond, body=body):
-            yield line, f"{pad}while {show(cond)}:"
-            yield from _block(body, dims, depth + 1)
-        case Break():
-            yield line, f"{pad}break"
-        case Continue():
-            yield line, f"{pad}continue"
-        case Return(value=value):
-            yield line, f"{pad}return" if value is None else f"{pad}return {show(value)}"
-        case Inline(callee=callee, body=body, result=result, foreign=foreign):
-            into = "" if result is None else f"{result} = "
-            yield line, f"{pad}{into}inline {callee}{' (of another file)' if foreign else ''}:"
-            yield from _block(body, dims, depth + 1)
-        case Assert(cond=cond, message=message):
-            yield line, f"{pad}assert {show(cond)}" + ("" if message is None else f", {message!r}")
+                yield line, depth, "else:"
+                yield from _block(other, depth + 1)
+        case ir.For(target=target, start=start, stop=stop, step=step, body=body):
+            yield line, depth, f"for {target} in range({show(start)}, {show(stop)}, {show(step)}):"
+            yield from _block(body, depth + 1)
+        case ir.ForIndices(target=target, source=source, body=body):
+            yield line, depth, f"for {target} in {show(source)}:"
+            yield from _block(body, depth + 1)
+        case ir.While(cond=cond, body=body):
+            yield line, depth, f"while {show(cond)}:"
+            yield from _block(body, depth + 1)
+        case ir.Inline(callee=callee, body=body, result=result):
+            yield line, depth, f"inline {callee}{f' -> {result}' if result else ''}:"
+            yield from _block(body, depth + 1)
         case _:
-            yield line, f"{pad}{_other(node, dims)}"
+            yield line, depth, show(node)
 
 
-def expression(node: Node, dims: Mapping[str, DimDecl]) -> str:
-    """One expression on one line."""
-    return _expression(node, dims)[0]
-
-
-def _inner(node: Node, dims: Mapping[str, DimDecl], least: int) -> str:
-    text, level = _expression(node, dims)
-    return text if level >= least else f"({text})"
-
-
-def _expression(node: Node, dims: Mapping[str, DimDecl]) -> tuple[str, int]:
+def _expr(node: ir.Node, top: bool = False) -> str:
     match node:
-        case Const(value=value):
-            negative = isinstance(value, int | float) and not isinstance(value, bool) and value < 0
-            return repr(value), _TIGHT["-x"] if negative else _ATOM
-        case Name(id=id):
-            return id, _ATOM
-        case DimRef(key=key):
-            return _dim(key, dims), _ATOM
-        case DTypeRef(name=name):
-            return name, _ATOM
-        case Unary(op=op, operand=operand):
-            level = _TIGHT["not"] if op == "not" else _TIGHT["-x"]
-            return f"{op}{' ' if op == 'not' else ''}{_inner(operand, dims, level)}", level
-        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
-            level = _LEVEL[op]
-            tighter = level + 1
-            first, second = (tighter, level) if op == "**" else (level, tighter)
-            if isinstance(node, Compare):
-                first = tighter
-            return f"{_inner(left, dims, first)} {op} {_inner(right, dims, second)}", level
-        case Logic(op=op, operands=operands):
-            level = _TIGHT[op]
-            return f" {op} ".join(_inner(o, dims, level + 1) for o in operands), level
-        case Select(cond=cond, then=then, other=other):
-            return f"{_inner(then, dims, 1)} if {_inner(cond, dims, 1)} else {_inner(other, dims, 0)}", 0
-        case TupleExpr(items=items):
-            inside = ", ".join(expression(i, dims) for i in items)
-            return f"({inside}{',' if len(items) == 1 else ''})", _ATOM
-        case Item(base=base, index=index):
-            return f"{_inner(base, dims, _ATOM)}[{expression(index, dims)}]", _ATOM
-        case Extent(array=array, axis=axis):
-            whole = _inner(array, dims, _ATOM)
-            return (f"{whole}.size" if axis is None else f"{whole}.shape[{axis}]"), _ATOM
-        case OpCall(op=op, args=args, kwargs=kwargs):
-            given = [expression(a, dims) for a in args] + [f"{k}={expression(v, dims)}" for k, v in kwargs]
-            return f"{op}({', '.join(given)})", _ATOM
-        case Func(name=name, params=params, body=body, result=result):
-            lets = "".join(f"{s.target} = {expression(s.value, dims)}; " for s in body if isinstance(s, Assign))
-            return f"<{name}({', '.join(params)}): {lets}{expression(result, dims)}>", _ATOM
-        case Opaque(reason=reason):
-            return f"<unknown: {reason}>", _ATOM
+        case ir.Const(value=value):
+            return repr(value)
+        case ir.Name(id=name):
+            return name
+        case ir.DimRef(key=key):
+            return key.rpartition("::")[2].rpartition(".")[2]
+        case ir.DTypeRef(name=name):
+            return name
+        case ir.Unary(op=op, operand=operand):
+            return f"{op}{' ' if op == 'not' else ''}{_expr(operand)}"
+        case ir.Binary(op=op, left=left, right=right) | ir.Compare(op=op, left=left, right=right):
+            return _grouped(f"{_expr(left)} {op} {_expr(right)}", top)
+        case ir.Logic(op=op, operands=operands):
+            return _grouped(f" {op} ".join(map(_expr, operands)), top)
+        case ir.Select(cond=cond, then=then, other=other):
+            return _grouped(f"{_expr(then)} if {_expr(cond)} else {_expr(other)}", top)
+        case ir.TupleExpr(items=items):
+            return f"({_listed(items)}{',' if len(items) == 1 else ''})"
+        case ir.Item(base=base, index=index):
+            return f"{_expr(base)}[{show(index)}]"
+        case ir.Extent(array=array, axis=axis):
+            return f"{_expr(array)}.size" if axis is None else f"{_expr(array)}.shape[{axis}]"
+        case ir.OpCall(op=op, args=args, kwargs=kwargs):
+            named = [f"{name}={show(value)}" for name, value in kwargs]
+            return f"{op}({', '.join([*map(show, args), *named])})"
+        case ir.Function(callee=callee, params=params, body=body):
+            return f"<{callee}({', '.join(params)}): {'; '.join(show(statement) for statement in body)}>"
+        case ir.Assign(target=target, value=value):
+            return f"{target} = {show(value)}"
+        case ir.Do(value=value):
+            return show(value)
+        case ir.Return(value=value):
+            return "return" if value is None else f"return {show(value)}"
+        case ir.Break():
+            return "break"
+        case ir.Continue():
+            return "continue"
+        case ir.Assert(cond=cond, message=message):
+            return f"assert {show(cond)}" + (f", {message!r}" if message else "")
+        case ir.Opaque(reason=reason) | simt.Unread(reason=reason):
+            return f"<not read: {reason}>"
         case _:
-            return _other(node, dims), _ATOM
+            return _thread(node)
 
 
-def _other(node: Node, dims: Mapping[str, DimDecl]) -> str:
-    """A node of another track: its class and fields."""
-    parts = [f"{f.name}={_field(getattr(node, f.name), dims)}" for f in fields(node) if f.name != "span"]
-    return f"{type(node).__name__}({', '.join(parts)})"
+def _thread(node: ir.Node) -> str:
+    """The nodes of `ir/simt.py`, and whatever has no notation here."""
+    match node:
+        case simt.ThreadVar(kind=kind, axis=axis):
+            return kind if axis is None else f"{kind}.{axis}"
+        case simt.SliceExpr(start=start, stop=stop, step=step):
+            parts = ["" if part is None else show(part) for part in (start, stop)]
+            return ":".join(parts) + ("" if step is None else f":{show(step)}")
+        case simt.SubArray(array=array, index=index) | simt.Load(array=array, index=index, field=None):
+            return f"{_expr(array)}[{_listed(index)}]"
+        case simt.Load(array=array, index=index, field=field):
+            return f"{_expr(array)}[{_listed(index)}].{field}"
+        case simt.Store(array=array, index=index, value=value, field=field):
+            return f"{_expr(array)}[{_listed(index)}]{f'.{field}' if field else ''} = {show(value)}"
+        case simt.FillSlice(array=array, index=index, value=value):
+            return f"{_expr(array)}[{_listed(index)}] = {show(value)}"
+        case simt.Atomic(op=op, array=array, index=index, operands=operands):
+            return f"atomic.{op}({_expr(array)}, ({_listed(index)}), {_listed(operands)})"
+        case simt.AllocArray(name=name, space=space, shape=shape, dtype=dtype):
+            return f"{name} = {space}.array(({_listed(shape)}), {dtype or 'any dtype'})"
+        case simt.Barrier(scope=scope, mask=mask):
+            return f"barrier {scope}" + ("" if mask is None else f" of {show(mask)}")
+        case simt.Fence(scope=scope):
+            return f"fence {scope}"
+        case _:
+            shown = [f"{f.name}={_field(getattr(node, f.name))}" for f in fields(node) if f.name != "span"]
+            return f"{type(node).__name__}({', '.join(shown)})"
 
 
-def _field(value: object, dims: Mapping[str, DimDecl]) -> str:
-    if isinstance(value, Node):
-        return expression(value, dims)
+def _field(value: object) -> str:
+    if isinstance(value, ir.Node):
+        return show(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(_field(v, dims) for v in value)}]"
-    return repr(value)
+        return f"({', '.join(map(_field, value))})"
+    return _short(value)
+
+
+def _listed(nodes: Iterable[ir.Node]) -> str:
+    return ", ".join(map(show, nodes))
+
+
+def _grouped(text: str, top: bool) -> str:
+    return text if top else f"({text})"

@@ -1,9 +1,9 @@
 """Writes `tilecheck/__init__.pyi`, the types of the public names, and `surface/opnames.py`, the names of the kernel ops.
 
 The hand-written part is `surface/header.pyi`; what the op table knows is added here, so that an op is typed where it is
-defined. A row's stub is a signature (several for overloads); a row with `method_of` becomes a method too, its first
-parameter called `self`; a name that the header has already (`zeros` makes tensors on the host, tiles in kernels) gets
-the row's signatures as further overloads.
+defined. A row's stub line is `def name(...) -> ...` for a function, `Tile: def name(self, ...) -> ...` for a method;
+several are overloads. A name that the header has already (`zeros` makes tensors on the host, tiles in kernels) gets the
+row's lines as further overloads.
 
     python -m tilecheck.ops.stub            # rewrite what is stale, print its name
 """
@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from pathlib import Path
 
-from tilecheck.ops.row import OPS, Op
+from tilecheck.ops import OPS, Op
 
 PACKAGE = Path(__file__).parent.parent
 HEADER = PACKAGE / "surface" / "header.pyi"
-CLASSES = {"tile": "Tile", "tensor": "Tensor", "view": "View", "subtiles": "SubTiles", "index": "Index"}
 
 
 def files(ops: Mapping[str, Op]) -> dict[Path, str]:
@@ -31,54 +29,51 @@ def files(ops: Mapping[str, Op]) -> dict[Path, str]:
 
 
 def stub_text(header: str, ops: Mapping[str, Op]) -> str:
-    """`header` with the rows of `ops` merged in."""
+    """`header` with the rows of `ops` merged in and `__all__` added."""
     module = ast.parse(header)
-    functions = [f for row in ops.values() if row.function for f in signatures(row)]
-    module.body = merged(module.body, functions)
+    added: dict[str, list[ast.FunctionDef]] = {}
+    for row in ops.values():
+        for owner, definition in signatures(row):
+            added.setdefault(owner, []).append(definition)
+    module.body = merged(module.body, added.pop("", []))
     for node in module.body:
         if isinstance(node, ast.ClassDef):
-            methods = [
-                method(f)
-                for row in ops.values()
-                if node.name in {CLASSES[kind] for kind in row.method_of}
-                for f in signatures(row)
-                if receiver(f) in (node.name, None)
-            ]
-            node.body = merged(node.body, methods)
+            node.body = merged(node.body, added.pop(node.name, []))
+    if added:
+        raise ValueError(f"the stubs name classes that the header has not: {', '.join(added)}")
+    exported = ast.parse(f"__all__ = {sorted(public(module))!r}").body
     settings = [line for line in header.splitlines() if line.startswith("# mypy:")]
-    return "\n".join([*settings, ast.unparse(module), ""])
+    return "\n".join([*settings, ast.unparse(module), ast.unparse(exported[0]), ""])
 
 
-def signatures(row: Op) -> Iterator[ast.FunctionDef]:
-    """The row's stub lines as definitions, the first with the row's documentation."""
+def signatures(row: Op) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The row's stub lines as (class or "", definition), the first of each name with the row's documentation."""
+    documented: set[tuple[str, str]] = set()
     for line in row.stub:
-        text = line if line.rstrip().endswith("...") else f"{line}: ..."
-        (definition,) = ast.parse(text).body
+        owner = line.partition(":")[0] if not line.startswith("def ") else ""
+        text = line.partition(":")[2].strip() if owner else line
+        (definition,) = ast.parse(f"{text.partition('#')[0].rstrip()}: ...").body
         if not isinstance(definition, ast.FunctionDef):
             raise ValueError(f"the stub of `{row.name}` is no signature: {line}")
         summary = row.doc.partition("\n\n")[0].replace("\n", " ")
-        if summary and line is row.stub[0]:
+        if summary and (owner, definition.name) not in documented:
             definition.body = [ast.Expr(ast.Constant(summary)), *definition.body]
-        yield definition
+        documented.add((owner, definition.name))
+        yield owner, definition
 
 
-def receiver(definition: ast.FunctionDef) -> str | None:
-    """The class of the first parameter, or None when the signature does not say."""
-    first = first_parameter(definition).annotation
-    while isinstance(first, ast.Subscript):
-        first = first.value
-    return first.id if isinstance(first, ast.Name) else None
-
-
-def first_parameter(definition: ast.FunctionDef) -> ast.arg:
-    return [*definition.args.posonlyargs, *definition.args.args][0]
-
-
-def method(definition: ast.FunctionDef) -> ast.FunctionDef:
-    """The function as a method: its first parameter is the receiver."""
-    copy = deepcopy(definition)
-    first_parameter(copy).arg = "self"
-    return copy
+def public(module: ast.Module) -> set[str]:
+    """The names that `module`, a stub, exports: definitions, `import x as x`, and `Dyn`."""
+    names: set[str] = {"Dyn"}
+    for node in module.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(names=aliases):
+                names |= {alias.asname for alias in aliases if alias.asname is not None}
+            case _:
+                continue
+    return {name for name in names if not name.startswith("_")} - {"plugin"}
 
 
 def merged(body: list[ast.stmt], added: list[ast.FunctionDef]) -> list[ast.stmt]:

@@ -180,3 +180,7 @@ class _Dyn:
 
 
 Dyn: Any = _Dyn()
+
+
+class One(Dim, size=1):
+    """The extent 1: what `keepdims=True` leaves of a reduced axis, and what stretches in elementwise ops."""

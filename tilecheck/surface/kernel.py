@@ -196,7 +196,7 @@ class KernelOp:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        from tilecheck.ops.row import OPS
+        from tilecheck.ops import OPS
 
         return OPS[self.__name__].doc
 
