@@ -1,461 +1,330 @@
-"""Lazy operations: what they hold, when they run, how they combine, and what goes wrong."""
+"""Type rules against meanings: what a rule predicts is what the meaning returns, for every row, dtype and kind of shape."""
 
-import asyncio
-import gc
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from __future__ import annotations
+
+import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
-import tilecheck_runtime as tc
-from tilecheck.surface.dtypes import f32, i32
-from tilecheck.surface.errors import TilecheckError, UsageError
-from tilecheck_runtime import BorrowError, DeviceOp, OpError
-
-pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
-
-
-def refused(call: Callable[[], object]) -> TilecheckError:
-    with pytest.raises(TilecheckError) as caught:
-        call()
-    return caught.value
-
-
-class Gate:
-    """A stream whose work waits until the gate is opened: in flight for as long as a test wants."""
-
-    def __init__(self) -> None:
-        self.stream = tc.Stream()
-        self._open = threading.Event()
-        self.stream._queue._worker.submit(self._open.wait)
-
-    def open(self) -> None:
-        self._open.set()
-
-
-@pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-# ---- life
-
-
-def test_building_does_nothing_and_dropping_warns() -> None:
-    z = tc.zeros(4)
-    op = tc.memcpy(z, tc.ones(4))
-    with pytest.warns(tc.DroppedOpWarning, match="`memcpy` was built and never run"):
-        del op
-        gc.collect()
-    assert z.numpy().sum() == 0
-    z[0] = 1
-
-
-def test_an_op_runs_once() -> None:
-    op = tc.value(1)
-    assert op.sync() == 1
-    error = refused(op.sync)
-    assert isinstance(error, OpError)
-    assert error.message == "`run` on `value`, which has run already"
-    inner = tc.value(2)
-    outer = inner.map(str)
-    assert "is part of another op already" in refused(inner.run).message
-    assert outer.sync() == "2"
-
-
-def test_two_threads_cannot_both_run_it() -> None:
-    for _ in range(50):
-        hits: list[int] = []
-        op = tc.value(1).map(hits.append)
-        with ThreadPoolExecutor(2) as threads:
-            outcomes = [f.exception() for f in [threads.submit(op.sync) for _ in range(2)]]
-        assert len(hits) == 1
-        assert sorted(type(o).__name__ for o in outcomes) == ["NoneType", "OpError"]
-
-
-# ---- what a built and a running op hold
-
-
-def test_a_built_op_holds_what_it_needs() -> None:
-    z, x = tc.zeros(4), tc.ones(4)
-    op = tc.memcpy(z, x)
-    error = refused(z.numpy)
-    assert (error.rule, error.message) == (
-        "borrow-conflict",
-        "cannot read the tensor while `memcpy` has it exclusively",
-    )
-    assert "test_ops.py:" in error.points[0]
-    for conflict in (lambda: z.partition(2), lambda: z[0:2], lambda: z.into_partition(2), lambda: tc.dup(z),
-                     lambda: x.partition(2), lambda: x.into_partition(2), lambda: tc.memcpy(x, z)):  # fmt: skip
-        assert refused(conflict).rule == "borrow-conflict"
-    assert x.numpy().sum() == 4
-    op.sync()
-    assert z.numpy().sum() == 4
-
-
-def test_what_is_in_flight_is_not_touched_by_the_host(gate: Gate) -> None:
-    z, x = tc.zeros(4), tc.ones(4)
-    running = tc.memcpy(z, x).run(gate.stream)
-    for conflict in (z.numpy, lambda: z[0], lambda: z.__setitem__(0, 1), lambda: z.into_partition(2),
-                     lambda: x.__setitem__(0, 1), lambda: x.into_partition(2), lambda: np.from_dlpack(z)):  # fmt: skip
-        assert refused(conflict).rule == "use-in-flight"
-    assert x.numpy().sum() == 4
-    assert not running.done()
-    gate.open()
-    running.wait()
-    assert z.numpy().sum() == 4
-
-
-def test_in_flight_ends_with_the_wait_and_not_with_the_work() -> None:
-    z = tc.zeros(4)
-    running = tc.memcpy(z, np.ones(4, np.float32)).run()
-    running._event.wait()
-    assert running.done()
-    assert refused(z.numpy).rule == "use-in-flight"
-    assert running.wait() is z
-    assert running.wait() is z
-    assert z.numpy().sum() == 4
-
-
-def test_synchronising_a_stream_waits_for_everything_on_it() -> None:
-    z, stream = tc.zeros(4), tc.Stream()
-    running = tc.memcpy(z, np.ones(4, np.float32)).run(stream)
-    stream.synchronize()
-    assert z.numpy().sum() == 4
-    assert running.done()
-
-
-def test_a_dropped_running_keeps_its_memory_and_then_lets_go(gate: Gate) -> None:
-    gc.collect()
-    before = tc.allocated()
-    z = tc.zeros(4)
-    x = tc.ones(4)
-    running = tc.memcpy(z, x).run(gate.stream)
-    del running, x
-    assert refused(z.numpy).rule == "use-in-flight"
-    gate.open()
-    gate.stream.synchronize()
-    assert z.numpy().sum() == 4
-    del z
-    gc.collect()
-    assert tc.allocated() == before
-
-
-def test_data_orders_ops_across_streams(gate: Gate) -> None:
-    a, b, c = tc.zeros(1000), tc.zeros(1000), tc.zeros(1000)
-    first = tc.memcpy(a, np.full(1000, 7, np.float32)).run(gate.stream)
-    second = tc.memcpy(b, a).run(tc.Stream())
-    third = tc.memcpy(a, c).run(tc.Stream())
-    assert not second.done() and not third.done()
-    gate.open()
-    for running in (third, second, first):
-        running.wait()
-    assert b.numpy().sum() == 7000
-    assert a.numpy().sum() == 0
-
-
-def test_independent_ops_overlap(gate: Gate) -> None:
-    a, b = tc.zeros(4), tc.zeros(4)
-    first = tc.memcpy(a, np.ones(4, np.float32)).run(gate.stream)
-    tc.memcpy(b, np.ones(4, np.float32)).run(tc.Stream()).wait()
-    assert not first.done()
-    gate.open()
-    first.wait()
-
-
-def test_two_readers_do_not_wait_for_each_other(gate: Gate) -> None:
-    x, a, b = tc.ones(4), tc.zeros(4), tc.zeros(4)
-    first = tc.memcpy(a, x).run(gate.stream)
-    tc.memcpy(b, x).run(tc.Stream()).wait()
-    gate.open()
-    first.wait()
-
-
-# ---- combining
-
-
-def test_combinators() -> None:
-    x = tc.arange(4)
-    assert tc.value(3).map(lambda v: v + 1).sync() == 4
-    assert tc.zip(tc.value(1), tc.value("b")).sync() == (1, "b")
-    assert tc.zip(tc.value(1), tc.value("b")).first().sync() == 1
-    assert tc.zip(tc.value(1), tc.value("b")).last().sync() == "b"
-    seen: list[int] = []
-    assert tc.value(5).inspect(seen.append).sync() == 5
-    assert seen == [5]
-    assert tc.dup(x).to_host().sync().tolist() == [0, 1, 2, 3]
-    assert tc.dup(x).to_host().map(lambda a: int(a.sum())).sync() == 6
-    z = tc.zeros(4, dtype=i32)
-    assert tc.dup(x).then(lambda y: tc.memcpy(z, y)).sync() is z
-    assert z.numpy().tolist() == [0, 1, 2, 3]
-    assert tc.value(x.partition(2)).unpartition().sync().shape == (4,)
-
-
-def test_a_function_that_builds_on_data_in_flight(gate: Gate) -> None:
-    x, y, z = tc.ones(4), tc.zeros(4), tc.zeros(4)
-    op = tc.memcpy(y, x).then(lambda y: tc.memcpy(z, y)).then(lambda z: tc.memcpy(x, z))
-    running = op.run(gate.stream)
-    assert refused(z.numpy).rule == "use-in-flight"
-    gate.open()
-    running.wait()
-    assert z.numpy().sum() == 4
-
-
-def test_owned_partitions_travel_through_ops() -> None:
-    zp = tc.ones(4).into_partition(2)
-    z = tc.value(zp).unpartition().sync()
-    assert z.numpy().sum() == 4
-    assert refused(zp.unpartition).rule == "use-after-move"
-
-
-def test_shared_and_unzipped_ops_run_their_source_once() -> None:
-    hits: list[int] = []
-    source = tc.value(1).map(lambda v: hits.append(v) or v).shared()
-    assert tc.zip(source.map(str), source.map(float), source).sync() == ("1", 1.0, 1)
-    assert source.sync() == 1
-    assert hits == [1]
-    a, b = tc.zip(tc.value(1), tc.value(2).map(lambda v: hits.append(v) or v)).unzip()
-    assert (b.sync(), a.sync()) == (2, 1)
-    assert hits == [1, 2]
-    c, d = tc.value((1, 2)).map(lambda pair: pair).unzip(2)
-    assert tc.zip(d, c).sync() == (2, 1)
-
-
-def test_consumers_of_a_shared_op_follow_its_run(gate: Gate) -> None:
-    x, y, z = tc.ones(4), tc.zeros(4), tc.zeros(4)
-    shared = tc.memcpy(y, x).shared()
-    first = shared.run(gate.stream)
-    second = shared.then(lambda y: tc.memcpy(z, y)).run(tc.Stream())
-    assert not second.done()
-    gate.open()
-    second.wait()
-    assert z.numpy().sum() == 4
-    first.wait()
-
-
-def test_a_shared_op_that_failed_does_not_run_again() -> None:
-    hits: list[int] = []
-
-    def fail(value: int) -> int:
-        hits.append(value)
-        raise ValueError("mine")
-
-    source = tc.value(1).map(fail).shared()
-    one, two = source.map(str), source.map(str)
-    with pytest.raises(ValueError, match="mine"):
-        one.sync()
-    assert "the shared op failed when it ran first" in refused(two.sync).message
-    assert hits == [1]
-
-
-def test_what_does_not_combine() -> None:
-    assert "returned a `int`, not an op" in refused(tc.value(1).then(lambda v: v).sync).message
-    assert "`to_host` wants a tensor" in refused(tc.value(1).to_host().sync).message
-    assert "`first` wants a tuple" in refused(tc.value(1).first().sync).message
-    assert "`unpartition` wants a partition" in refused(tc.value(1).unpartition().sync).message
-    assert "`zip` takes ops" in refused(lambda: tc.zip(1)).message  # type: ignore[arg-type]
-    for call in (lambda: tc.value(1).unzip(), lambda: tc.value(1).grid, lambda: tc.value(1).with_grid(1)):
-        assert isinstance(refused(call), OpError)
-
-
-def test_copies_fit_or_are_refused() -> None:
-    z = tc.zeros(4)
-    assert refused(lambda: tc.memcpy(z, np.zeros(5, np.float32))).rule == "shape-mismatch"
-    assert refused(lambda: tc.memcpy(z, tc.zeros(4, dtype=i32))).rule == "dtype-mismatch"
-    assert refused(lambda: tc.memcpy(z, z)).rule == "borrow-conflict"
-    host = np.ones(4, np.float32)
-    op = tc.memcpy(z, host)
-    host[:] = 9
-    op.sync()
-    assert z.numpy().sum() == 4
-
-
-# ---- errors on the way
-
-
-def test_an_error_in_a_function_leaves_nothing_held() -> None:
-    x, y = tc.ones(4), tc.zeros(4)
-
-    def fail(value: object) -> DeviceOp[int]:
-        raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        tc.memcpy(y, x).then(fail).sync()
-    y[0] = x[0]
-    assert y.into_partition(2).unpartition().numpy().tolist() == [1, 1, 1, 1]
-
-
-def test_failed_work_fails_what_depends_on_it_and_nothing_else(gate: Gate) -> None:
-    a, b, c = tc.zeros(4), tc.zeros(4), tc.ones(4)
-    broken = tc.memcpy(a, np.ones(4, np.float32))
-    object.__setattr__(broken._node.work, "source", np.ones(3, np.float32))
-    first = broken.run(gate.stream)
-    second = tc.memcpy(b, a).run(tc.Stream())
-    third = tc.memcpy(c, np.zeros(4, np.float32)).run(gate.stream)
-    gate.open()
-    with pytest.raises(ValueError, match="broadcast"):
-        second.wait()
-    with pytest.raises(ValueError, match="broadcast"):
-        first.wait()
-    third.wait()
-    assert b.numpy().sum() == c.numpy().sum() == 0
-    tc.memcpy(b, a).sync()
-
-
-def test_running_inside_a_function_is_refused() -> None:
-    for inner in (lambda: tc.value(1).sync(), lambda: tc.value(1).run(), lambda: tc.Stream().synchronize(),
-                  lambda: tc.value(1).graph(), lambda: tc.CudaGraph.scope().__enter__()):  # fmt: skip
-        for outer in (tc.value(0).map, tc.value(0).then, tc.value(0).inspect):
-            op = outer(lambda _, inner=inner: inner())
-            assert refused(op.sync).rule == "reentrant-sync"
-    assert tc.value(1).sync() == 1
-
-
-def test_two_ops_that_would_wait_for_each_other_are_refused() -> None:
-    a, b = tc.zeros(4), tc.zeros(4)
-    others: list[tc.Running[object]] = []
-    threads: list[threading.Thread] = []
-
-    def inner(value: object) -> DeviceOp[object]:
-        # Another thread starts an op that must follow this one; then this one asks for what that holds.
-        def other() -> None:
-            others.append(tc.zip(tc.memcpy(b, np.ones(4, np.float32)), tc.memcpy(a, np.ones(4, np.float32))).run())
-
-        threads.append(threading.Thread(target=other))
-        threads[0].start()
-        while not any(loan.state.value == "running" for loan in b._elements.memory.ledger.live(b._elements.region)):
-            pass
-        while not any(
-            loan.state.value == "running" and loan.owner is not None
-            for loan in a._elements.memory.ledger.live(a._elements.region)
-            if "memcpy" in loan.holder and loan.owner not in seen
-        ):
-            pass
-        return tc.memcpy(b, np.zeros(4, np.float32))
-
-    seen: list[object] = []
-    first = tc.memcpy(a, np.zeros(4, np.float32))
-
-    def note(value: object) -> object:
-        seen.extend(loan.owner for loan in a._elements.memory.ledger.live(a._elements.region))
-        return value
-
-    error = refused(first.inspect(note).then(inner).sync)
-    assert (error.rule, error.message) == ("borrow-conflict", "this op would wait for an op that waits for it")
-    threads[0].join()
-    others[0].wait()
-    assert a.numpy().sum() == b.numpy().sum() == 4
-
-
-# ---- await
-
-
-def test_await_gives_the_value_and_ends_the_borrows() -> None:
-    async def main() -> float:
-        x, z = tc.ones(4), tc.zeros(4)
-        assert await tc.memcpy(z, x) is z
-        running = tc.memcpy(x, z).run()
-        assert refused(lambda: z.into_partition(4)).rule == "use-in-flight"
-        await running
-        assert await running is x
-        return float(z.numpy().sum())
-
-    assert asyncio.run(main()) == 4
-
-
-def test_awaiting_does_not_block_the_loop(gate: Gate) -> None:
-    async def main() -> list[str]:
-        order: list[str] = []
-        z = tc.zeros(4)
-
-        async def work() -> None:
-            await tc.memcpy(z, np.ones(4, np.float32)).run(gate.stream)
-            order.append("work")
-
-        task = asyncio.ensure_future(work())
-        await asyncio.sleep(0.01)
-        order.append("loop")
-        gate.open()
-        await task
-        return order
-
-    assert asyncio.run(main()) == ["loop", "work"]
-
-
-def test_a_failed_running_raises_at_every_wait() -> None:
-    broken = tc.memcpy(tc.zeros(4), np.ones(4, np.float32))
-    object.__setattr__(broken._node.work, "source", np.ones(3, np.float32))
-    running = broken.run()
-
-    async def main() -> None:
-        await running
-
-    for _ in range(2):
-        with pytest.raises(ValueError, match="broadcast"):
-            asyncio.run(main())
-        with pytest.raises(ValueError, match="broadcast"):
-            running.wait()
-
-
-def test_a_cancelled_await_leaves_the_work_alone(gate: Gate) -> None:
-    z = tc.zeros(4)
-    running = tc.memcpy(z, np.ones(4, np.float32)).run(gate.stream)
-
-    async def main() -> None:
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.ensure_future(running), 0.01)
-
-    asyncio.run(main())
-    assert refused(z.numpy).rule == "use-in-flight"
-    gate.open()
-    running.wait()
-    assert z.numpy().sum() == 4
-
-
-# ---- streams
-
-
-def test_policies_pick_streams() -> None:
-    streams = [tc.value(0).run().stream for _ in range(8)]
-    assert len(set(map(id, streams))) == 4
-    assert streams[:4] == streams[4:]
-    with tc.streams(tc.Single()):
-        assert tc.value(0).run().stream is tc.value(0).run().stream
-
-    class Mine:
-        def __init__(self) -> None:
-            self.stream = tc.Stream()
-
-        def next_stream(self) -> tc.Stream:
-            return self.stream
-
-    mine = Mine()
-    with tc.streams(mine):
-        assert tc.value(0).run().stream is mine.stream
-    assert tc.value(0).run().stream is not mine.stream
-    with pytest.raises(UsageError, match="has no `next_stream"), tc.streams(object()):  # type: ignore[arg-type]
-        pass
-    with pytest.raises(UsageError):
-        tc.RoundRobin(0)
-
-
-def test_many_threads_share_tensors_without_losing_an_update() -> None:
-    x = tc.zeros(64, dtype=f32)
-    tensors = [tc.full(64, float(i)) for i in range(8)]
-
-    def work(i: int) -> int:
-        done = 0
-        for _ in range(20):
-            try:
-                tc.memcpy(x, tensors[i]).sync()
-                done += 1
-            except BorrowError:
+from tests.op_values import COMPUTED, Ext, check, operands, tile, type_of
+from tilecheck.ir.types import (
+    ArrayExtent,
+    DimExtent,
+    DimType,
+    DTypeType,
+    FunctionType,
+    ScalarType,
+    TileType,
+    TupleType,
+    Type,
+)
+from tilecheck.ops import FAMILIES, OPS, Effect, Lanes, NotYet, Op, Refused, operators
+from tilecheck.surface.dtypes import (
+    DTYPES,
+    bf16,
+    bool_,
+    f8e4m3,
+    f16,
+    f32,
+    f64,
+    i8,
+    i32,
+    i64,
+    u8,
+    u32,
+)
+
+BM, BN, BK = (DimExtent(f"m.{name}", name) for name in ("BM", "BN", "BK"))
+INT, FLOAT = ScalarType("int"), ScalarType("float")
+
+ELEMENTWISE = {
+    row.name: sum(p.kind is p.POSITIONAL_ONLY for p in row.signature.parameters.values())
+    for row in OPS.values()
+    if row.family in ("arithmetic", "bitwise", "comparison", "logic", "math")
+}
+# The kinds of dtype each family computes with, said once more and independently of the rows.
+KINDS = {
+    "arithmetic": {"float", "int", "uint"},
+    "bitwise": {"int", "uint", "bool"},
+    "comparison": {"float", "int", "uint"},
+    "logic": {"bool"},
+    "math": {"float"},
+}
+EXCEPT = (
+    (("divide", "fma", "isnan", "isinf", "isfinite"), {"float"}),
+    (("ceil_div", "mul_hi", "bitwise_left_shift", "bitwise_right_shift"), {"int", "uint"}),
+    (("equal", "not_equal"), {"float", "int", "uint", "bool"}),
+)
+
+
+def run(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Type:
+    """Predict, compute, compare; returns the prediction."""
+    named = kwargs or {}
+    predicted = op.type_of([type_of(a) for a in args], {k: type_of(v) for k, v in named.items()})
+    with np.errstate(all="ignore"):
+        check(op.meaning(*args, **named), predicted)
+    return predicted
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_rows_give_what_their_rule_says(name: str) -> None:
+    row = OPS[name]
+    kinds = next((kinds for names, kinds in EXCEPT if name in names), KINDS[row.family])
+    for dtype in COMPUTED:
+        if dtype.kind in kinds:
+            for args in operands(ELEMENTWISE[name], dtype):
+                run(row, args)
+        else:
+            with pytest.raises(Refused) as refused:
+                row.type_of([type_of(tile(dtype, (4,)))] * ELEMENTWISE[name])
+            assert refused.value.rule == "dtype-mismatch" and dtype.name in refused.value.message
+
+
+def test_where_takes_every_dtype() -> None:
+    for dtype in COMPUTED:
+        for args in operands(2, dtype):
+            run(OPS["where"], (tile(bool_, (7,) if np.shape(args[0]) == (7,) else ()), *args))
+            run(OPS["where"], (True, *args))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"])
+def test_reductions_give_what_their_rule_says(name: str) -> None:
+    for dtype in COMPUTED:
+        if (dtype.kind == "bool") != (name in ("any", "all")):
+            with pytest.raises(Refused, match=name):
+                OPS[name].type_of([type_of(tile(dtype, (4,)))])
+            continue
+        for shape in ((), (1,), (7,), (3, 5), (2, 3, 5)):
+            axes: list[Any] = [None, *range(-len(shape), len(shape))]
+            if len(shape) == 3 and not name.startswith("arg"):
+                axes.append((0, 2))
+            for axis in axes:
+                for keep in (False, True):
+                    run(OPS[name], (tile(dtype, shape),), {"axis": axis, "keepdims": keep})
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_scans_give_what_their_rule_says(name: str) -> None:
+    for dtype in COMPUTED:
+        for shape in ((1,), (7,), (3, 5), (2, 3, 5)):
+            if dtype.kind != "bool":
+                for axis in range(-len(shape), len(shape)):
+                    run(OPS[name], (tile(dtype, shape),), {"axis": axis, "reverse": axis % 2 == 0})
+
+
+def test_generic_scan_and_reduce_match_the_named_ones() -> None:
+    x = tile(i32, (3, 5))
+    scalar = TileType(i32, ())
+    add = FunctionType((scalar, scalar), scalar)
+    for name, like in (("scan", "cumsum"), ("reduce", "sum")):
+        for axis in (0, 1):
+            predicted = OPS[name].type_of([type_of(x), add], {"axis": ScalarType("int", axis)})
+            with np.errstate(all="ignore"):
+                result = OPS[name].meaning(x, lambda a, b: a + b, axis=axis)
+                np.testing.assert_array_equal(result, OPS[like].meaning(x, axis=axis))
+            check(result, predicted)
+    with pytest.raises(Refused, match="returns `Tile"):
+        OPS["reduce"].type_of([type_of(x), FunctionType((scalar, scalar), TileType(f32, ()))])
+
+
+def test_matrix_products() -> None:
+    wanted = {f16: f32, bf16: f32, f32: f32, f64: f64, i8: i32, u8: i32}
+    for dtype in COMPUTED:
+        for lead in ((), (2,)):
+            x, y = tile(dtype, (*lead, 3, 5)), tile(dtype, (*lead, 5, 4))
+            if dtype not in wanted:
+                with pytest.raises(Refused, match="mma"):
+                    OPS["mma"].type_of([type_of(x), type_of(y), type_of(tile(f32, (*lead, 3, 4)))])
                 continue
-        return done
+            run(OPS["mma"], (x, y, tile(wanted[dtype], (*lead, 3, 4))))
+            if dtype.kind == "float":
+                run(OPS["matmul"], (x, y))
 
-    with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(work, range(8))) > 0
-    values = x.numpy()
-    assert len(set(values.tolist())) == 1
+
+def test_shape_rows_give_what_their_rule_says() -> None:
+    for dtype in DTYPES.values():
+        x = tile(dtype, (2, 3, 5)) if not dtype.storage_only else tile(f32, (2, 3, 5)).astype(dtype.numpy())
+        run(OPS["reshape"], (x, Ext(5), Ext(6)))
+        run(OPS["reshape"], (x, (Ext(30),)))
+        run(OPS["permute_dims"], (x, (2, 0, -2)))
+        run(OPS["transpose"], (x[0],))
+        run(OPS["broadcast_to"], (x[:, :1], Ext(4), Ext(2), Ext(3), Ext(5)))
+        run(OPS["expand_dims"], (x, -1))
+        run(OPS["squeeze"], (x[:, :1], 1))
+        run(OPS["concat"], ((x, x[:1]),), {"axis": 0})
+        run(OPS["extract"], (x, (1, 0, 0), (Ext(1), Ext(3), Ext(5))))
+
+
+def test_casts_between_every_two_dtypes() -> None:
+    for source in DTYPES.values():
+        x = tile(f32 if source.storage_only else source, (3, 5)).astype(source.numpy())
+        for target in DTYPES.values():
+            run(OPS["astype"], (x, target))
+            if source.bits == target.bits and "bool" not in (source.kind, target.kind):
+                run(OPS["bitcast"], (x, target))
+        if not source.storage_only:
+            one = x[:1, :1].reshape(())
+            for name in ("item", "int", "float", "bool"):
+                run(OPS[name], (one,))
+
+
+def test_creation() -> None:
+    for dtype in DTYPES.values():
+        run(OPS["zeros"], (Ext(3), Ext(5)), {"dtype": dtype})
+        run(OPS["ones"], ((Ext(3),),), {"dtype": dtype})
+        value: Any = {"float": 1.5, "bool": True}.get(dtype.kind, 7)
+        run(OPS["full"], ((Ext(3), Ext(5)), value), {"dtype": dtype})
+        if not dtype.storage_only and dtype.kind != "bool":
+            run(OPS["arange"], (Ext(9),), {"dtype": dtype, "start": 2, "step": 3})
+    assert run(OPS["zeros"], (Ext(3),)) == TileType(f32, (3,))
+    assert run(OPS["full"], (Ext(3), 1)) == TileType(f32, (3,))
+    assert run(OPS["arange"], (Ext(9),)) == TileType(i32, (9,))
+    assert run(OPS["arange"], (Ext(9),), {"start": 2**31}) == TileType(i64, (9,))
+
+
+def test_random_rows() -> None:
+    run(OPS["random_bits"], (Ext(3), Ext(5)), {"seed": 1, "offset": 2})
+    for name in ("rand", "randn"):
+        for dtype in (f16, bf16, f32, f64):
+            run(OPS[name], (Ext(3), Ext(5)), {"seed": -1, "offset": 2, "dtype": dtype})
+    for dtype in (i32, u32, i64):
+        run(OPS["philox"], (tile(dtype, (7,)), 3))
+
+
+def test_storage_dtypes_do_not_compute() -> None:
+    x = TileType(f8e4m3, (4,))
+    for name, arity in ELEMENTWISE.items():
+        with pytest.raises(Refused, match="stores values and does not compute"):
+            OPS[name].type_of([x] * arity)
+    for name in ("sum", "argmax", "cumsum"):
+        with pytest.raises(Refused, match="stores values and does not compute"):
+            OPS[name].type_of([x])
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "message"),
+    [
+        ("+", (TileType(f32, (4,)), TileType(f16, (4,))), "`+` of a `f32` tile and a `f16` tile"),
+        ("*", (TileType(i32, (4,)), FLOAT), "`*` of a float scalar and a `i32` tile"),
+        ("/", (TileType(i32, (4,)), TileType(i32, (4,))), "`/` of a `i32` tile"),
+        ("/", (TileType(i32, (4,)), INT), "`/` of a `i32` tile"),
+        ("+", (TileType(u8, (4,)), ScalarType("int", 300)), "`+`: 300 does not fit the tile's dtype `u8` (0 to 255)"),
+        ("-", (TileType(u8, (4,)), ScalarType("int", -1)), "`-`: -1 does not fit the tile's dtype `u8` (0 to 255)"),
+        ("+", (TileType(bool_, (4,)), TileType(bool_, (4,))), "`+` takes number tiles, this one is `bool_`"),
+        ("&", (TileType(f32, (4,)), TileType(f32, (4,))), "`&` takes int or bool tiles, this one is `f32`"),
+        ("<", (TileType(f32, (4,)), ScalarType("bool")), "`<` of a bool scalar and a `f32` tile"),
+    ],
+)
+def test_number_rules_refuse(op: str, args: tuple[Type, ...], message: str) -> None:
+    with pytest.raises(Refused) as refused:
+        operators()[op].type_of(args)
+    assert (refused.value.rule, refused.value.message) == ("dtype-mismatch", message)
+    assert op in ("&", "<", "+") or refused.value.help
+
+
+def test_scalars_take_the_dtype_of_the_tile() -> None:
+    for dtype in (f16, bf16, f32, f64):
+        for scalar in (INT, FLOAT, DimType(BM)):
+            assert operators()["*"].type_of([scalar, TileType(dtype, (BM,))]) == TileType(dtype, (BM,))
+    assert operators()["+"].type_of([INT, FLOAT]) == FLOAT
+    assert operators()["/"].type_of([INT, INT]) == FLOAT
+    assert operators()["//"].type_of([INT, INT]) == INT
+
+
+def test_shapes_agree_by_dim() -> None:
+    square, swapped = TileType(f32, (BM, BN)), TileType(f32, (BN, BM))
+    with pytest.raises(Refused) as refused:
+        operators()["+"].type_of([square, swapped])
+    assert refused.value.rule == "shape-mismatch"
+    assert "`BM` and `BN` differ on axis 0" in refused.value.message
+    column = OPS["max"].type_of([square], {"axis": ScalarType("int", 1), "keepdims": ScalarType("bool", True)})
+    assert column == TileType(f32, (BM, 1))
+    assert operators()["-"].type_of([square, column]) == square
+    with pytest.raises(Refused, match="inner extents `BM` and `BN` differ"):
+        OPS["mma"].type_of([swapped, swapped, square])
+    with pytest.raises(Refused, match="numbers of elements differ"):
+        OPS["reshape"].type_of([TileType(f32, (BM, 6)), TupleType((DimType(7), DimType(BM)))])
+    with pytest.raises(NotYet):
+        OPS["concat"].type_of([TupleType((square, square))])
+    with pytest.raises(Refused) as bare:
+        OPS["zeros"].type_of([ScalarType("int", 16)])
+    assert bare.value.rule == "unsupported" and "class D16(Dim, size=16)" in str(bare.value.help)
+
+
+def test_arguments_are_bound_as_in_a_call() -> None:
+    with pytest.raises(Refused) as refused:
+        OPS["sum"].type_of([TileType(f32, (4,))], {"axes": INT})
+    assert refused.value.rule == "usage" and "axes" in refused.value.message
+    with pytest.raises(Refused, match="the axis must be a constant int"):
+        OPS["sum"].type_of([TileType(f32, (4,)), INT])
+    with pytest.raises(Refused, match="along axis 2 of a value of rank 2"):
+        OPS["sum"].type_of([TileType(f32, (4, 4)), ScalarType("int", 2)])
+
+
+# ---- void lanes
+
+X0, X1 = ArrayExtent("x", 0), ArrayExtent("x", 1)
+RAGGED = TileType(f32, (BM, BN), ((0, X0), (1, X1)))
+
+
+def void(op: str, *args: Type, **kwargs: Type) -> tuple[object, object]:
+    """What a call mixes, and the void axes of its result."""
+    result = OPS[op].type_of(args, kwargs)
+    assert isinstance(result, TileType)
+    return OPS[op].mixed(args, kwargs), result.void
+
+
+def test_void_lanes_are_carried_moved_or_mixed() -> None:
+    zero, one = ScalarType("int", 0), ScalarType("int", 1)
+    assert void("add", RAGGED, TileType(f32, (BN,), ((0, X1),))) == ((), RAGGED.void)
+    assert void("where", TileType(bool_, (BM, BN)), RAGGED, FLOAT) == ((), RAGGED.void)
+    assert void("sum", RAGGED, one) == (((0, 1, X1),), ((0, X0),))
+    assert void("sum", RAGGED, axis=zero, keepdims=ScalarType("bool", True)) == (((0, 0, X0),), ((1, X1),))
+    assert void("max", RAGGED) == (((0, 0, X0), (0, 1, X1)), ())
+    assert void("cumsum", RAGGED, one) == (((0, 1, X1),), ((0, X0),))
+    assert void("permute_dims", RAGGED, TupleType((one, zero))) == ((), ((0, X1), (1, X0)))
+    assert void("expand_dims", RAGGED, zero) == ((), ((1, X0), (2, X1)))
+    assert void("broadcast_to", RAGGED, DimType(BK), DimType(BM), DimType(BN)) == ((), ((1, X0), (2, X1)))
+    other = TileType(f32, (BN, BK), ((0, ArrayExtent("y", 0)), (1, ArrayExtent("y", 1))))
+    mixed, left = void("mma", RAGGED, other, TileType(f32, (BM, BK)))
+    assert mixed == ((0, 1, X1), (1, 0, ArrayExtent("y", 0)))
+    assert left == ((0, X0), (1, ArrayExtent("y", 1)))
+    fixed = TileType(f32, (4, 6), ((0, X0), (1, X1)))
+    assert void("reshape", fixed, DimType(4), DimType(2), DimType(3)) == (((0, 1, X1),), ((0, X0),))
+    assert void("reshape", fixed, DimType(1), DimType(4), DimType(6)) == ((), ((1, X0), (2, X1)))
+    assert void("concat", TupleType((fixed, fixed)), zero) == (((0, 0, X0),), ((1, X1),))
+    assert void("astype", RAGGED, DTypeType(f16)) == ((), RAGGED.void)
+
+
+# ---- the table
+
+
+def test_every_row_is_documented_and_its_rule_takes_its_arguments() -> None:
+    for row in OPS.values():
+        assert (row.doc and row.doc[0].isupper()) or row.doc.startswith("`"), row.name
+        assert row.stub or not row.function, row.name
+        assert (row.lanes is Lanes.MIX) == (row.mixes is not None)
+        meaning, rule = inspect.signature(row.meaning), inspect.signature(row.result)
+        positional = [p for p in meaning.parameters.values() if p.kind is p.POSITIONAL_ONLY]
+        placeholders: list[Any] = [object()] * len(positional)
+        named = {
+            p.name: object() for p in meaning.parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+        }
+        rule.bind(*placeholders, **named)
+    assert {row.effect for row in OPS.values()} == set(Effect)
+
+
+def test_every_family_module_adds_rows() -> None:
+    homes = {row.meaning.__module__ for row in OPS.values()}
+    assert homes == {module.__name__ for module in FAMILIES}
+
+
+def test_a_row_is_added_once() -> None:
+    from tilecheck.ops.row import op
+
+    with pytest.raises(ValueError, match="already has a row `add`"):
+        op("x", result=lambda: INT, lanes=Lanes.CARRY)(OPS["add"].meaning)
+    with pytest.raises(ValueError, match="iff its lanes mix"):
+        op("x", result=lambda: INT, lanes=Lanes.MIX, name="unheard of")(OPS["add"].meaning)

@@ -24,7 +24,7 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import LOCK, Access, Loan, Request, State, hold
+from tilecheck_runtime.ledger import LOCK, Access, Loan, Request, State, hold, release
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
@@ -85,6 +85,10 @@ class CudaGraph(Generic[R]):
 
     def _replay(self, execution: Execution) -> None:
         execution.submit(self._graph, self)
+
+    def __del__(self) -> None:
+        # Not left to the loans' own end: an error's traceback may still refer to one.
+        release(getattr(self, "_loans", ()))
 
     def __repr__(self) -> str:
         return f"<CudaGraph of {self._nodes} nodes on {self.stream}>"

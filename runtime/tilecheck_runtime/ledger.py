@@ -12,8 +12,8 @@ one array meet in it. A loan is a byte region, shared or exclusive, in one of th
 - RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
   writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
 
-`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it, so the
-ledger refers to loans weakly. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
+`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it: the ledger
+refers to loans weakly, and holders of held ones release them in their finalisers. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
 alive. Checks come first and changes after them, under one process-wide lock: an access happens whole or not at all,
 from any thread.
 
