@@ -5456,7 +5456,7 @@ def matmul(x: Tile[T, B, M, K], y: Tile[T, B, K, N], /) -> Tile[T, B, M, N]:
     ...
 
 def philox(counter: Tile[Any, *S], seed: int, /) -> Tile[u32, *S]:
-    """32 random bits (u32) for each int of `counter`, a function of the counter and the seed alone: the first word of Philox4x32-10."""
+    """Random bits (u32) for each int of `counter`, a function of the counter and the seed alone: the first word of Philox4x32-10."""
     ...
 
 @overload

@@ -66,7 +66,7 @@ def _philox_type(counter: Type, seed: Type, /) -> Type:
     stub="def philox(counter: Tile[Any, *S], seed: int, /) -> Tile[u32, *S]",
 )
 def philox(counter: Array, seed: int, /) -> Array:
-    """32 random bits (u32) for each int of `counter`, a function of the counter and the seed alone: the first word of
+    """Random bits (u32) for each int of `counter`, a function of the counter and the seed alone: the first word of
     Philox4x32-10.
     """
     return words(counter.astype(np.int64).astype(np.uint64), seed)[0].astype(np.uint32)
