@@ -242,6 +242,19 @@ def test_a_device_function_reduces() -> None:
     assert z.tolist() == [-5, 2]
 
 
+def test_a_helper_that_reduces_with_a_device_function() -> None:
+    function = Function(callee="f", params=("a", "b"), body=(Return(value=binary("+", "a", "b"), span=span()),), result="r",
+                        span=span())  # fmt: skip
+    body = (let("total.x", call("load_like", "x", "z")), let("total", call("scan", "total.x", function)))
+    kernel = build("nested", [mut("z"), shared("x")], [
+        Inline(callee="total", body=body, result="total", span=span()),
+        do("store", "z", binary("+", "total", call("zeros", "B", dtype=call("dtype", "x")))),
+    ])  # fmt: skip
+    z = np.zeros(4, np.float32)
+    launch(kernel, {"z": A(z, (4,)), "x": A(np.arange(4, dtype=np.float32))}, (1, 1, 1), dims={"B": 4})
+    assert z.tolist() == [0, 1, 3, 6]
+
+
 def test_asserts_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
     kernel = build("asserts", [shared("x"), scalar("n")], [
         do("print", text("n ="), "n"),
