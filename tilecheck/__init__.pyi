@@ -44,6 +44,7 @@ Dyn: TypeAlias = Any
 A = TypeVar('A', covariant=True, bound=Shared, default=Any)
 T = TypeVar('T', default=Any)
 S = TypeVarTuple('S', default=Unpack[tuple[Any, ...]])
+S2 = TypeVarTuple('S2')
 U = TypeVar('U')
 E = TypeVar('E', default=f32)
 B = TypeVar('B')
@@ -74,7 +75,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __add__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -139,7 +140,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __sub__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __sub__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -204,7 +205,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mul__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mul__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -269,7 +270,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __truediv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __truediv__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -334,7 +335,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __floordiv__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -399,7 +400,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mod__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mod__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -464,7 +465,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __pow__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __pow__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -541,7 +542,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __and__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __and__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -606,7 +607,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __or__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __or__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -671,7 +672,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __xor__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __xor__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -740,7 +741,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __lshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __lshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -805,7 +806,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __rshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __rshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -891,7 +892,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __eq__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __eq__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -952,7 +953,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ne__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __ne__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1013,7 +1014,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __lt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __lt__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1074,7 +1075,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __le__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __le__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1135,7 +1136,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __gt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __gt__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1196,7 +1197,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __ge__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -2195,21 +2196,53 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
         """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
         ...
 
     @overload
-    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
         ...
 
     @overload
-    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
         ...
 
     @overload
-    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2217,12 +2250,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2230,12 +2279,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2243,12 +2308,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
         ...
 
     @overload
-    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2256,12 +2337,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
         ...
 
     @overload
-    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2269,12 +2366,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
         ...
 
     @overload
-    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2282,12 +2395,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
         ...
 
     @overload
-    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2295,12 +2424,28 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -5277,21 +5422,53 @@ def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, 
     ...
 
 @overload
-def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
     """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
     ...
 
 @overload
-def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
     ...
 
 @overload
-def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
     ...
 
 @overload
-def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5299,12 +5476,28 @@ def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5312,12 +5505,28 @@ def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5325,12 +5534,28 @@ def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
     ...
 
 @overload
-def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5338,12 +5563,28 @@ def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
     ...
 
 @overload
-def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5351,12 +5592,28 @@ def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ..
     ...
 
 @overload
-def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
     ...
 
 @overload
-def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5364,12 +5621,28 @@ def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
     ...
 
 @overload
-def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5377,12 +5650,28 @@ def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[i
     ...
 
 @overload
-def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
