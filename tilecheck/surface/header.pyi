@@ -37,12 +37,6 @@ from tilecheck.surface.dtypes import u64 as u64
 from tilecheck.surface.errors import TilecheckError as TilecheckError
 from tilecheck.surface.errors import UsageError as UsageError
 from tilecheck.surface.unsafe import unsafe as unsafe
-from tilecheck_runtime.errors import BorrowError as BorrowError
-from tilecheck_runtime.errors import DroppedOpWarning as DroppedOpWarning
-from tilecheck_runtime.errors import KernelRejected as KernelRejected
-from tilecheck_runtime.errors import KernelStopped as KernelStopped
-from tilecheck_runtime.errors import LaunchRefused as LaunchRefused
-from tilecheck_runtime.errors import OpError as OpError
 
 # An extent that is known at run time only: anything, to a type checker.
 Dyn: TypeAlias = Any
@@ -164,6 +158,27 @@ class _Allocated:
 
 # The mark of an axis that a block of a mapped partition owns whole.
 OWNED: Final[_OwnedAxis]
+
+class BorrowError(TilecheckError):
+    """An access that ownership forbids. The tensor and its borrows are as before."""
+
+class LaunchRefused(TilecheckError):
+    """A launch that does not fit its arguments. Nothing was queued and every borrow was returned."""
+
+class KernelRejected(LaunchRefused):
+    """The kernel is wrong for these extents, or wrong altogether: `diagnostics` as the linter prints them."""
+
+    diagnostics: tuple[Any, ...]
+    text: str
+
+class OpError(TilecheckError):
+    """The life of ops, streams and graphs: run twice, run inside another, capture."""
+
+class KernelStopped(TilecheckError):
+    """A check inside the kernel stopped it; raised by `wait`."""
+
+class DroppedOpWarning(UserWarning):
+    """An op was built and never run."""
 
 class Stream:
     """Work submitted to one stream runs in order."""
