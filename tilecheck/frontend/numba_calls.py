@@ -15,10 +15,11 @@ from collections.abc import Callable
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_arrays import HostArray, dtype_name
+from tilecheck.frontend.host_arrays import dtype_name
 from tilecheck.frontend.numba_build import const_array, settled
 from tilecheck.frontend.numba_exprs import Expressions, names_in
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref
+from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Binary, Const, Do, Expr, Extent, Name, Opaque, OpCall, Select, TupleExpr
 from tilecheck.ir.simt import AllocArray, Atomic, Axis, Barrier, BarrierValue, Fence, Load, Store, ThreadVar, Warp
 
@@ -138,11 +139,9 @@ class Calls(Expressions):
             return self._alloc("shared" if ".shared." in path else "local", node, span, None)
         if path == "numba.cuda.const.array_like":
             return self._const_array(node, span, None)
-        if path == "numba.cuda.cg.this_grid().sync" or path == "numba.cuda.cg.sync_group":
+        if path in ("numba.cuda.cg.this_grid().sync", "numba.cuda.cg.sync_group"):
             self.emit(Barrier("grid", span=span))
             return Const(0, span=span)
-        if path == "numba.cuda.cg.this_grid":
-            return Opaque("the grid group", span=span)
         if head == "numba.cuda.random":
             return self._random(name, node, span)
         if path == "tilecheck.unsafe":
