@@ -24,7 +24,6 @@ class Break(Enum):
     MOVED_RUNNING = "given away while a running op or a graph holds it"
     MOVED_IDLE = "given away while a borrow of it is used later"
     MOVED = "used after it was given away"
-    RERUN = "an op that has run already is run again"
     COPY = "a host array used while a copy is in flight"
     UNORDERED = "used on two streams without an order"
     OWNER = "a view that does not own its memory is used after the owner died"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilecheck.borrow.bodies import assigned
+from tilecheck.borrow.bodies import assigned, target_names
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
@@ -88,7 +88,7 @@ def _frozen(program: Program) -> Iterator[Fault]:
         if facts is None or facts.body is None or facts.contract.track != "numba":
             continue
         for read in facts.body.frozen:
-            if read.id in setters:
+            if read.id in setters and _is_number(program, read.id):
                 setter = setters[read.id]
                 yield Fault(
                     "frozen-global",
@@ -99,3 +99,13 @@ def _frozen(program: Program) -> Iterator[Fault]:
                     (Label(setter.span, f"`{setter.name}` sets `{read.id}`"),),
                     f"pass `{read.id}` to the kernel as an argument",
                 )
+
+
+def _is_number(program: Program, name: str) -> bool:
+    """Whether the module itself gives the variable `name` a number."""
+    values = [
+        statement.value
+        for statement in program.module.body
+        if isinstance(statement, ir.Assign) and any(name in target_names(target) for target in statement.targets)
+    ]
+    return any(isinstance(value, ir.Const) and isinstance(value.value, int | float) for value in values)
