@@ -18,6 +18,7 @@ import libcst as cst
 from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.launch_values import FUEL, Activation, HostValues, Seen, Stop
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Scope, parameters
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
 
 _DEPTH = 6
@@ -455,7 +456,7 @@ def assigned_names(node: cst.CSTNode) -> tuple[set[str], set[str]]:
             bind(at.target)
         elif isinstance(at, cst.FunctionDef | cst.ClassDef | cst.Lambda):
             return
-        for child in at.children:
+        for child in parts(at):
             visit(child)
 
     visit(node)
