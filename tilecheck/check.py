@@ -16,14 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
 from tilecheck.frontend import launches, numba, tile
 from tilecheck.frontend.gate import Undecodable, read_text
+from tilecheck.frontend.host import read_host
+from tilecheck.frontend.host_modules import HostModules
 from tilecheck.frontend.launches import Launch
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import Kernel
-from tilecheck.modules import Modules
+from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
@@ -96,6 +99,7 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
     shown = (*found, *elsewhere)
+    host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
         source.text,
@@ -104,12 +108,23 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
             contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
             for kernel in simt_kernels
         ),
+        host=host,
         faults=(*lost, *faults),
     )
 
 
 def _tile(kernel: Kernel) -> TileReport:
     return TileReport(kernel)
+
+
+def _host(source: Source, modules: Modules) -> HostReport:
+    module = read_host(source, module_name(source.path), modules.importer(source.path))
+    return check_module(module, HostModules(modules.resolve).outside(source.path))
+
+
+def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
+    lost.append(_unread(source, "host code", why))
+    return HostReport()
 
 
 def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
