@@ -533,6 +533,19 @@ def test_atomics_race_with_plain_reads() -> None:
     assert {r.first.access for r in recorder.races} | {r.second.access for r in recorder.races} == {"atomic", "read"}
 
 
+def test_deep_expressions_compile() -> None:
+    deep: Any = "x0"
+    for _ in range(250):
+        deep = binary("-", 1.0, deep)
+    chosen = Select(cond=compare(">", "n", 0), then=expr("n"), other=expr(1), span=span())
+    kernel = build("deep", [mut("z"), scalar("n")], [
+        let("x0", call("load", "z")), do("store", "z", binary("+", deep, chosen)),
+    ])  # fmt: skip
+    z = np.zeros(4, np.float32)
+    launch(kernel, {"z": A(z, (4,)), "n": 3}, (1, 1, 1))
+    assert z.tolist() == [3] * 4
+
+
 def test_the_program_reads_like_the_kernel() -> None:
     program = compile_kernel(SAXPY.kernel, {}, {})
     assert program.source.splitlines()[0] == "def block(machine, v0_z, v1_x, v2_y, v3_a):"
