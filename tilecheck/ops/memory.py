@@ -285,7 +285,8 @@ def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
             f"cut `{t.name}` with `.partition(...)` instead",
             0,
         )
-    return TileType(t.dtype, model.shape, edges(t.name, model.shape))
+    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`.
+    return TileType(t.dtype, model.shape, edges(model.name, model.shape))
 
 
 @op(
