@@ -70,7 +70,7 @@ def rank_is(op: str, what: str, given: int, rank: int, argument: int) -> None:
         )
 
 
-def pad_of(op: str, dtype: DTypeClass, pad: Type) -> Literal[zero, neg_zero, nan, inf, -inf] | float | None:
+def pad_of(op: str, dtype: DTypeClass, pad: Type) -> Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None:
     """What lanes beyond the edge read, None to leave them void. Raises `Refused` for what the dtype cannot hold."""
     names = ", ".join(map(repr, PADS))
     if isinstance(pad, NoneType):
