@@ -2172,12 +2172,12 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def load(self: Tensor[Mapped, T, *S], at: Index, /) -> Tile[T, *S]:
-        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s."""
+    def load(self: Tensor[Mapped, T, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
+        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are void."""
         ...
 
     @overload
-    def load(self: Tensor[Shared, T, *S], /) -> Tile[T, *S]:
+    def load(self: Tensor[Shared, T, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
         ...
 
     @overload
@@ -5427,12 +5427,12 @@ def round(x: Scalar, /) -> float:
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]:
-    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks."""
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
+    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they are void."""
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]:
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
     ...
 
 @overload
