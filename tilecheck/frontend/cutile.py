@@ -25,7 +25,9 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.fold import fold
-from tilecheck.frontend.numba import _walk
+from tilecheck.frontend.host_run import HostRun
+from tilecheck.frontend.launches import Launch, seen_launches
+from tilecheck.frontend.numba import walk_scopes
 from tilecheck.frontend.numba_exprs import names_in
 from tilecheck.frontend.numba_params import inferred, plain_options
 from tilecheck.frontend.numba_stmts import Statements
@@ -115,7 +117,7 @@ def find(source: Source, resolve: Resolve) -> tuple[tuple[FunctionValue, dict[st
     """The functions decorated with `ct.kernel`, with the options given."""
     module = Scope(source, source.module, None, World(resolve))
     found: list[tuple[FunctionValue, dict[str, object]]] = []
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef):
             continue
         for decorator in node.decorators:
@@ -179,6 +181,12 @@ def _annotation(param: cst.Param, scope: Scope) -> str | None:
     if "Constant" in text:
         return "int" if "int" in text or "[" not in text else None
     return "int" if text.strip() == "int" else None
+
+
+def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
+    """The `ct.launch` calls of `source`, equal ones once; blocks have one thread."""
+    kernels = frozenset(function.node for function, _ in find(source, resolve))
+    return seen_launches(HostRun(source, resolve, kernels), source) if kernels else ()
 
 
 class CuTile(Statements):
