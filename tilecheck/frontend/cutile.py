@@ -25,12 +25,12 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.fold import fold
-from tilecheck.frontend.host_run import HostRun
+from tilecheck.frontend.launch_run import HostRun
 from tilecheck.frontend.launches import Launch, seen_launches
 from tilecheck.frontend.numba import walk_scopes
 from tilecheck.frontend.numba_exprs import names_in
+from tilecheck.frontend.numba_inline import Lowering
 from tilecheck.frontend.numba_params import inferred, plain_options
-from tilecheck.frontend.numba_stmts import Statements
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref, Resolve, Scope, World, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import (
@@ -163,7 +163,7 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
         params=tuple(guessed[name] for name, _ in names),
         body=body,
         span=span,
-        options={**plain_options(options), "block": (1, 1, 1)},
+        options={**plain_options(options), "block": (1, 1, 1), "wide": builder.wide()},
         constants=dict(builder.constants),
         lines=(first, source.span(node).end_line),
     )
@@ -189,7 +189,7 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
     return seen_launches(HostRun(source, resolve, kernels), source) if kernels else ()
 
 
-class CuTile(Statements):
+class CuTile(Lowering):
     """Lowering of one cuTile kernel."""
 
     def __init__(self, kernel: FunctionValue) -> None:
@@ -209,6 +209,10 @@ class CuTile(Statements):
         with super().block() as statements:
             yield statements
         self._depth -= 1
+
+    def wide(self) -> tuple[str, ...]:
+        """The scalar parameters of 64 bits."""
+        return tuple(sorted(name for name, kind in self.kinds.items() if kind == "int64"))
 
     # ---- names that stand for views, lanes and loads
 

@@ -86,7 +86,11 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
     kernels = {item.function.node: item for item in found if not item.device}
-    run = HostRun(source, resolve, frozenset(kernels))
+    return seen_launches(HostRun(source, resolve, frozenset(kernels)), source)
+
+
+def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:
+    """What a run of the host code of `source` launches, equal launches once."""
     launches: dict[tuple[object, ...], Launch] = {}
     for seen in run.everything():
         launch = _launch(seen, source)
