@@ -9,6 +9,7 @@ and left alone where a launch does not say enough: a finding here is wrong at th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,15 +46,17 @@ class Range:
 
 
 def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]:
-    """The faults of one cuTile kernel at the launches of its file, each once."""
-    found: dict[tuple[str, Span, str], Fault] = {}
-    values = {n.target: n.value for n in walk(*kernel.body) if isinstance(n, Assign)}
+    """The faults of one cuTile kernel at those of `launches` that launch it, each once."""
+    found: dict[tuple[str, Span], Fault] = {}
+    assigns = [n for n in walk(*kernel.body) if isinstance(n, Assign)]
+    times = Counter(n.target for n in assigns)
+    values = {n.target: n.value for n in assigns if times[n.target] == 1}
     wide = frozenset(kernel.options.get("wide", ()))  # type: ignore[call-overload]
-    for launch in launches:
+    for launch in (each for each in launches if each.kernel == kernel.span):
         for node in walk(*kernel.body):
             if isinstance(node, Do) and isinstance(node.value, OpCall):
                 for fault in _faults(kernel, node.value, launch, values, wide):
-                    found.setdefault((fault.rule, fault.span, fault.message), fault)
+                    found.setdefault((fault.rule, fault.span), fault)
     return tuple(found.values())
 
 
