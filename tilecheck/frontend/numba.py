@@ -39,6 +39,7 @@ from tilecheck.frontend.scopes import (
     parameters,
 )
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.kernel import DimDecl, Kernel, Param
 
 Track = Literal["simt", "numba"]
@@ -86,7 +87,7 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
             continue
         if isinstance(node, cst.Call):
             yield scope, node
-        stack.extend(reversed(node.children))
+        stack.extend(reversed(list(parts(node))))
 
 
 def _jit(value: object) -> Track | None:

@@ -18,6 +18,7 @@ from tilecheck.frontend.numba_build import MAX_DEPTH, MAX_INLINES, Frame, LoopFr
 from tilecheck.frontend.numba_calls import Calls
 from tilecheck.frontend.numba_exprs import binary_symbol, names_in
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, parameters
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.kernel import (
     Assert,
     Assign,
@@ -520,7 +521,7 @@ def _returns_value(node: cst.FunctionDef) -> bool:
             return
         if isinstance(at, cst.Return) and at.value is not None:
             found = found or not (isinstance(at.value, cst.Name) and at.value.value == "None")
-        for child in at.children:
+        for child in parts(at):
             visit(child)
 
     visit(node)
@@ -544,7 +545,7 @@ def usage_names(node: cst.CSTNode) -> set[str]:
                 target(t.target)
         elif isinstance(at, cst.AnnAssign | cst.AugAssign | cst.For | cst.NamedExpr):
             target(at.target)
-        for child in at.children:
+        for child in parts(at):
             visit(child)
 
     visit(node)

@@ -220,7 +220,7 @@ def _store_type(target: Type, tile: Type, /, *at: Type) -> Type:
         raise Refused(
             "shape-mismatch",
             f"`store` of a scalar to `{name}`, whose tile has shape {show(shape)}",
-            f"make a tile of it: `full(({', '.join(map(str, shape))},), ..., dtype=tc.{dtype.name})`",
+            f"make a tile of it: `full({show(shape)}, ..., dtype=tc.{dtype.name})`",
             1,
         )
     if value.dtype is not dtype:
@@ -285,7 +285,8 @@ def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
             f"cut `{t.name}` with `.partition(...)` instead",
             0,
         )
-    return TileType(t.dtype, model.shape, edges(t.name, model.shape))
+    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`.
+    return TileType(t.dtype, model.shape, edges(model.name, model.shape))
 
 
 @op(
