@@ -13,36 +13,20 @@ Races and divergent barriers need no proof here: a store has no index to get wro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tilecheck.checked import Fault
-from tilecheck.ir.kernel import Kernel, Node, Opaque, walk
-from tilecheck.ir.types import Type
-from tilecheck.verify.tile_conditions import LaunchCondition
+from tilecheck.ir.kernel import Kernel, Opaque, walk
 from tilecheck.verify.tile_coverage import coverage
-from tilecheck.verify.tile_goals import CHECKED
-from tilecheck.verify.tile_ladder import ArrayAccess, HoistedCheck, Ledger
+from tilecheck.verify.tile_ladder import Ledger
+from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
 from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
 from tilecheck.verify.tile_types import infer
 from tilecheck.verify.tile_walk import Walk
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
+__all__ = ["Argument", "TileReport", "check_kernel", "specialise"]
+
 BY_CONSTRUCTION = "by construction"
-
-
-@dataclass(frozen=True, slots=True)
-class TileReport:
-    """One tile kernel after all checks. `kernel` is settled: branches that cannot run are gone; `types` gives the type of
-    every expression that is reached and known.
-    """
-
-    kernel: Kernel
-    types: Mapping[Node, Type] = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
-    verdicts: Mapping[Property, Answer] = field(default_factory=dict)
-    accesses: tuple[ArrayAccess, ...] = ()
-    conditions: tuple[LaunchCondition, ...] = ()
-    hoisted: Mapping[Node, tuple[HoistedCheck, ...]] = field(default_factory=dict)
 
 
 def check_kernel(
@@ -53,7 +37,7 @@ def check_kernel(
     inferred = infer(special, parameter_types(special))
     types = dict(inferred.types)
     settled = settle(special, types)
-    ledger = Ledger(settled)
+    ledger = Ledger(settled, types)
     Walk(ledger, types).run()
     for mixed in inferred.mixed:
         ledger.divides(mixed)

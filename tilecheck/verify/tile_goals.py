@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tilecheck.ir.kernel import Node
 from tilecheck.ir.types import Extent
@@ -31,10 +30,8 @@ from tilecheck.symbolic.linear import ONE, ZERO, Fresh, LaunchAxis, Poly, Quotie
 from tilecheck.symbolic.prove import implies
 from tilecheck.symbolic.requires import Comparison
 from tilecheck.verify.tile_conditions import LaunchCondition, host_comparisons, host_known
-from tilecheck.verify.tile_path import LoopFrame, Path, Range, compare
-
-Rung = Literal["provenance", "static", "block-id", "declared", "launch", "hoisted", "in-place"]
-CHECKED: tuple[Rung, ...] = ("hoisted", "in-place")
+from tilecheck.verify.tile_path import LoopFrame, Path, Range, available, compare
+from tilecheck.verify.tile_report import Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,8 @@ class Goal:
     extent: Poly
     tile: Poly
     tile_extent: Extent
+    # Whether the extent is that of the block's own tile, as for sub-tiles.
+    local: bool = False
 
     @property
     def count(self) -> Poly:
@@ -231,6 +230,9 @@ def _asserted(goal: Goal, path: Path, kernel: str) -> Outcome:
         if low is None or high is None or not all(fits_int64(p, path.known) for p in (low, high)):
             break
         guards = tuple(compare("<", f.range.start, f.range.stop) for f in path.loops[at:] if f.range is not None)
+        needed = [low, high, *(side for guard in guards for side in (guard.left, guard.right))]
+        if not all(available(poly, frame.before) for poly in needed):
+            break
         best = Outcome("hoisted", (), reason, frame, low, high, guards)
     if best is None:
         return Outcome("in-place", _early(goal, goal.index, goal.index, path, kernel), reason)
@@ -251,7 +253,10 @@ def _why(goal: Goal) -> str:
     atoms = list(goal.index.atoms())
     scalars = sorted({a.name for a in atoms if isinstance(a, Scalar)})
     if scalars:
-        return f"{goal.shown} depends on the scalar{'s' if len(scalars) > 1 else ''} {', '.join(f'`{s}`' for s in scalars)}"
+        names = " and ".join(f"`{s}`" for s in scalars)
+        if goal.shown == names:
+            return f"{names} is a scalar that only the launch knows"
+        return f"{goal.shown} depends on {names}, which only the launch knows"
     if any(isinstance(a, LaunchAxis) for a in atoms):
         return f"{goal.shown} is computed from a block id, and only a bare block id is compared with the grid"
     return f"{goal.shown} is computed in the kernel"

@@ -53,6 +53,8 @@ class TypePass:
     kernel: Kernel
     params: Mapping[str, TensorType | ScalarType]
     block: Callable[[TypePass, Sequence[Stmt]], None]
+    # The variables that some statement assigns.
+    assigned: frozenset[str]
     types: dict[Node, Type] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     mixed: list[Mixed] = field(default_factory=list)
@@ -93,7 +95,9 @@ class TypePass:
         assert self.env is not None
         held = self.env.get(name)
         if held is None:
-            self.fault("usage", f"`{spoken(name)}` is read before it is assigned", node.span)
+            # A name that nothing assigns is a parameter that was refused, which has its fault.
+            if name in self.assigned:
+                self.fault("usage", f"`{spoken(name)}` is read before it is assigned", node.span)
             self.env[name] = UNKNOWN
             return UNKNOWN
         if isinstance(held, Conflict):

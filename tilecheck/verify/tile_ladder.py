@@ -16,42 +16,16 @@ from dataclasses import dataclass, field
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import Access, Kernel, Node, TensorParam
-from tilecheck.ir.types import ArrayExtent, DimExtent, Extent
+from tilecheck.ir.types import ArrayExtent, DimExtent, Extent, Type
 from tilecheck.symbolic.linear import ZERO, Atom, LaunchAxis, Poly, Size, ceil_div, divide, replace
 from tilecheck.symbolic.prove import implies
 from tilecheck.symbolic.requires import Comparison, RequiresError, parse, vocabulary
+from tilecheck.verify.tile_asserts import HoistedCheck, Writer
 from tilecheck.verify.tile_conditions import LaunchCondition, host_comparisons
-from tilecheck.verify.tile_goals import Goal, Outcome, Rung, decide
+from tilecheck.verify.tile_goals import Goal, Outcome, decide
 from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_path import Path, compare
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayAccess:
-    """One axis of one access. `reason` says why a check stays in the kernel, where it does."""
-
-    node: Node
-    line: int
-    array: str
-    axis: int
-    rung: Rung
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HoistedCheck:
-    """An assert before a loop: if all `guards` hold, `0 <= low` and `high < ceil(extent / tile)`, for axis `axis` of the
-    access `node`, which is axis `array_axis` of `array`.
-    """
-
-    node: Node
-    array: str
-    axis: int
-    array_axis: int
-    tile: Extent
-    low: Poly
-    high: Poly
-    guards: tuple[Comparison, ...]
+from tilecheck.verify.tile_report import ArrayAccess, Rung
 
 
 @dataclass(slots=True)
@@ -59,6 +33,7 @@ class Ledger:
     """What the walk over one kernel has found so far."""
 
     kernel: Kernel
+    types: dict[Node, Type]
     path: Path = field(default_factory=Path)
     accesses: list[ArrayAccess] = field(default_factory=list)
     conditions: list[LaunchCondition] = field(default_factory=list)
@@ -174,15 +149,17 @@ class Ledger:
         self.accesses.append(ArrayAccess(goal.node, span.line, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
         if outcome.loop is not None:
+            writer = Writer(outcome.loop.before, span, self.types)
             check = HoistedCheck(
                 goal.node,
                 goal.array,
                 goal.axis,
                 goal.array_axis,
                 goal.tile_extent,
-                outcome.low,
-                outcome.high,
-                outcome.guards,
+                writer.poly(outcome.low),
+                writer.poly(outcome.high),
+                tuple(writer.comparison(guard) for guard in outcome.guards),
+                goal.local,
             )
             self.hoisted.setdefault(outcome.loop.node, []).append(check)
         return outcome

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.ir.kernel import For, Node
-from tilecheck.symbolic.linear import INT64, ZERO, Atom, Bounds, Fresh, Poly, atom_bounds, bounds
+from tilecheck.symbolic.linear import INT64, ZERO, Atom, Bounds, Fresh, Poly, Scalar, atom_bounds, bounds
 from tilecheck.symbolic.requires import Comparison, Relation
 
 
@@ -149,6 +149,18 @@ def _constant_bounds(facts: Sequence[Comparison]) -> dict[Atom, Bounds]:
 def _swap(relation: Relation) -> Relation:
     swapped: dict[Relation, Relation] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
     return swapped[relation]
+
+
+def holder(atom: Atom, values: Values) -> str | None:
+    """A variable that holds exactly this atom."""
+    alone = Poly.of(atom)
+    return next((name for name, value in values.items() if value == alone), None)
+
+
+def available(poly: Poly, values: Values) -> bool:
+    """Whether the value can be computed where the variables hold `values`."""
+    leaves = [a for a in poly.atoms() if isinstance(a, Scalar | Fresh)]
+    return all(holder(atom, values) is not None for atom in leaves)
 
 
 def join_values(path: Path, a: Values | None, b: Values | None) -> Values | None:

@@ -35,6 +35,7 @@ from tilecheck.ir.kernel import (
     Return,
     Stmt,
     While,
+    assigned,
 )
 from tilecheck.ir.types import IndexType, NoneType, ScalarType, TensorType
 from tilecheck.verify.tile_expressions import condition, expression, whole
@@ -46,7 +47,7 @@ _PASSES = 24
 
 def infer(kernel: Kernel, params: Mapping[str, TensorType | ScalarType]) -> TypePass:
     """The types of a kernel whose parameters have these types."""
-    p = TypePass(kernel, params, block)
+    p = TypePass(kernel, params, block, assigned(kernel.body))
     for _ in range(_PASSES):
         p.changed = False
         for collected in (p.types, p.faults, p.mixed, p.open, p.said):

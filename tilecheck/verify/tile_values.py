@@ -7,8 +7,8 @@ for something else on two branches, and not read afterwards, costs nothing.
     if far:                     acc: Tile[f32, BM]    join of Tile[f32, BM] and Tile[f16, BM]:
         acc = acc.astype(f16)                          Conflict("dtype-mismatch", ...), reported at the next read of `acc`
 
-Invariant: `join` is commutative up to words, idempotent, and only moves up: Type -> Type with fewer facts (constant value
-forgotten, void axes added) -> Conflict -> UNKNOWN. So the passes over loops end.
+Invariant: `join` is commutative up to words, idempotent, and only moves up: UNKNOWN -> Type -> Type with fewer facts
+(constant value forgotten, void axes added) -> Conflict. So the passes over loops end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def join(name: str, a: Held, b: Held) -> Held:
     if a == b:
         return a
     if isinstance(a, Unknown) or isinstance(b, Unknown):
-        return UNKNOWN
+        known = b if isinstance(a, Unknown) else a
+        # The fault behind an unknown value is reported already; what the other path says is the best guess, constants apart.
+        return ScalarType(known.kind) if isinstance(known, ScalarType) else known
     if isinstance(a, Conflict):
         return a
     if isinstance(b, Conflict):

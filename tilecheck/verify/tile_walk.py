@@ -40,14 +40,17 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
     While,
+    assigned,
     children,
     walk,
 )
+from tilecheck.ir.types import Extent as TileExtent
 from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, TupleType, Type, ViewType
 from tilecheck.symbolic.linear import ZERO, Fresh, LaunchAxis, Poly, Scalar, ceil_div, divide, fits_int64
 from tilecheck.verify.tile_goals import Goal
-from tilecheck.verify.tile_ladder import ArrayAccess, Ledger
+from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
+from tilecheck.verify.tile_report import ArrayAccess
 
 
 @dataclass(slots=True)
@@ -150,7 +153,7 @@ class Walk:
         self.forget(path.values, body)
 
     def forget(self, values: Values, body: Sequence[Stmt]) -> None:
-        for name in _assigned(body):
+        for name in assigned(tuple(body)):
             values[name] = Poly.of(self.ledger.path.fresh(name))
 
     def count(self, node: For) -> None:
@@ -465,17 +468,25 @@ class Walk:
         for axis, tile in enumerate(part.shape):
             item = parts[axis] if axis < len(parts) else None
             self.goal(
-                node, part.array, axis, axis, item, self.shown(node, axis), self.ledger.of(part.whole[axis]), tile
+                node, part.array, axis, axis, item, self.shown(node, axis), self.ledger.of(part.whole[axis]), tile, True
             )
 
     def goal(
-        self, node: OpCall, array: str, axis: int, along: int, index: Value, shown: str, extent: Poly, tile: object
+        self,
+        node: OpCall,
+        array: str,
+        axis: int,
+        along: int,
+        index: Value,
+        shown: str,
+        extent: Poly,
+        tile: TileExtent,
+        local: bool = False,
     ) -> None:
-        assert isinstance(tile, int) or hasattr(tile, "key") or hasattr(tile, "axis")
         if not isinstance(index, Poly):
             index = Poly.of(self.ledger.path.fresh("the index"))
         self.ledger.goal(
-            Goal(node, array, axis, along, index, shown, extent, self.ledger.of(tile), tile),  # type: ignore[arg-type]
+            Goal(node, array, axis, along, index, shown, extent, self.ledger.of(tile), tile, local),
             self.span(node),
         )
 
@@ -559,17 +570,6 @@ def _arithmetic(op: str, a: Value, b: Value, ledger: Ledger) -> Value:
             if (low is not None and low >= 1) or (high is not None and high < 0):
                 return divide(op, a, b)
     return None
-
-
-def _assigned(body: Sequence[Stmt]) -> frozenset[str]:
-    """The variables that the statements assign, nested ones included."""
-    found: set[str] = set()
-    for node in walk(*body):
-        if isinstance(node, Assign | For | ForIndices):
-            found.add(node.target)
-        elif isinstance(node, Inline) and node.result is not None:
-            found.add(node.result)
-    return frozenset(found)
 
 
 def _whole(body: Sequence[Stmt]) -> bool:
