@@ -11,47 +11,27 @@ values unknown, never wrong); contents of an array are forgotten once something 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
-from tilecheck.frontend.launch_values import FUEL, Activation, HostValues, Seen, Stop
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Scope, parameters
-from tilecheck.frontend.syntax import parts
+from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
+from tilecheck.frontend.launch_values import FUEL, Activation, Seen, Stop
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 
 _DEPTH = 6
 _MAX_ROUNDS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The variables of the running function and the attributes of the objects in reach."""
-
-    names: dict[str, object]
-    objects: tuple[tuple[Instance, dict[str, object]], ...]
-
-
-@dataclass(slots=True)
-class Loop:
-    """States in which a `break` or `continue` of unknown conditions may have left the body."""
-
-    breaks: list[State] = field(default_factory=list)
-    continues: list[State] = field(default_factory=list)
-
-
-class HostRun(HostValues):
+class HostRun(HostStates):
     """One file being run."""
-
-    loops: list[Loop]
 
     def everything(self) -> tuple[Seen, ...]:
         """Run the module, then every function that nothing else calls, and return the launches.
 
         Functions may be called in any order: an array of the module that one of them writes is unknown in all.
         """
-        self.loops = []
         first = self._all_functions()
         shared = {v.buffer for v in self.stack[0].names.values() if isinstance(v, HostArray)}
         if self.tainted.isdisjoint(shared):
@@ -119,38 +99,7 @@ class HostRun(HostValues):
         finally:
             self.stack.pop()
         first, *rest = activation.returned or [UNKNOWN]
-        return first if all(_same(first, other) for other in rest) else UNKNOWN
-
-    # ---- states
-
-    def _instances(self) -> list[Instance]:
-        found: dict[int, Instance] = {}
-        for activation in self.stack:
-            for value in activation.names.values():
-                if isinstance(value, Instance):
-                    found[id(value)] = value
-        return list(found.values())
-
-    def _snapshot(self) -> State:
-        return State(dict(self.here.names), tuple((owner, dict(owner.attributes)) for owner in self._instances()))
-
-    def _restore(self, state: State) -> None:
-        self.here.names = dict(state.names)
-        for owner, attributes in state.objects:
-            owner.attributes.clear()
-            owner.attributes.update(attributes)
-
-    def _merge(self, *states: State) -> None:
-        """Go on with what all of `states` agree on."""
-        if not states:
-            return
-        self.here.names = _agreed([state.names for state in states])
-        owners = {id(owner): owner for state in states for owner, _ in state.objects}
-        for key, owner in owners.items():
-            versions = [attrs for state in states for other, attrs in state.objects if id(other) == key]
-            merged = _agreed(versions)
-            owner.attributes.clear()
-            owner.attributes.update(merged)
+        return first if all(same(first, other) for other in rest) else UNKNOWN
 
     # ---- statements
 
@@ -243,7 +192,7 @@ class HostRun(HostValues):
             case cst.FunctionDef(name=name):
                 self.here.names[name.value] = FunctionValue(node, self.here.scope)
             case cst.Match():
-                before = self._snapshot()
+                before = self.snapshot()
                 self._branches(before, [*(case.body.body for case in node.cases), ()])
             case _:
                 return
@@ -262,52 +211,52 @@ class HostRun(HostValues):
         elif test is None or isinstance(test, int | float | str | tuple):
             self._suite(node.body.body if test else other)
         else:
-            self._branches(self._snapshot(), [node.body.body, other])
+            self._branches(self.snapshot(), [node.body.body, other])
 
     def _branches(self, before: State, bodies: Sequence[object]) -> None:
         """Run each body from the same state and go on with what the ones that come out agree on."""
         after: list[State] = []
         stops: list[Stop] = []
         for body in bodies:
-            self._restore(before)
+            self.restore(before)
             try:
                 self._suite(body)
             except Stop as stop:
                 stops.append(stop)
                 if self.loops and stop.kind in ("break", "continue"):
                     loop = self.loops[-1]
-                    (loop.breaks if stop.kind == "break" else loop.continues).append(self._snapshot())
+                    (loop.breaks if stop.kind == "break" else loop.continues).append(self.snapshot())
             else:
-                after.append(self._snapshot())
+                after.append(self.snapshot())
         if not after:
             kinds = [stop.kind for stop in stops]
             raise next(
                 (s for kind in ("continue", "break", "return") for s in stops if s.kind == kind and kind in kinds),
                 stops[0],
             )
-        self._merge(*after)
+        self.merge(*after)
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
-        before = self._snapshot()
+        before = self.snapshot()
         left: Stop | None = None
         try:
             self._suite(node.body.body)
         except Stop as stop:
             if stop.kind != "raise":
                 left = stop
-        after = self._snapshot()
+        after = self.snapshot()
         if node.handlers:
-            self._merge(before, after)  # anywhere in the body
-            middle = self._snapshot()
+            self.merge(before, after)  # anywhere in the body
+            middle = self.snapshot()
             out = [] if left is not None else [after]
             for handler in node.handlers:
-                self._restore(middle)
+                self.restore(middle)
                 try:
                     self._suite(handler.body.body)
                 except Stop:
                     continue
-                out.append(self._snapshot())
-            self._merge(*out)
+                out.append(self.snapshot())
+            self.merge(*out)
             left = None if out else left
         if node.finalbody is not None:
             self._suite(node.finalbody.body.body)
@@ -324,19 +273,19 @@ class HostRun(HostValues):
             self._suite(body)
         except Stop as stop:
             if stop.kind == "break":
-                loop.breaks.append(self._snapshot())
+                loop.breaks.append(self.snapshot())
                 return False
             if stop.kind != "continue":
                 raise
         if loop.continues:
-            self._merge(self._snapshot(), *loop.continues)
+            self.merge(self.snapshot(), *loop.continues)
         return True
 
     def _leave(self, *, completed: bool) -> None:
         """Leave the innermost loop: by its end if `completed`, or by any of its breaks."""
         loop = self.loops.pop()
-        states = [*loop.breaks, self._snapshot()] if completed else loop.breaks
-        self._merge(*states)
+        states = [*loop.breaks, self.snapshot()] if completed else loop.breaks
+        self.merge(*states)
 
     def _for(self, node: cst.For) -> None:
         sequence = self.value(node.iter)
@@ -371,40 +320,14 @@ class HostRun(HostValues):
     def _unknown_loop(self, node: cst.For | cst.While, body: object) -> None:
         """Run a body once as any of its rounds: all that the loop may change is unknown in it and after it."""
         changed, attributes = assigned_names(node)
-        self._havoc(changed, attributes)
+        self.havoc(changed, attributes)
         self.taint(*(v for at in self.stack for v in at.names.values() if isinstance(v, HostArray | list)))
         self.loops.append(Loop())
         try:
             self._round(body)
         finally:
             self.loops.pop()
-        self._havoc(changed, attributes)
-
-    def _havoc(self, names: set[str], attributes: set[str]) -> None:
-        for name in names:
-            self.here.names[name] = UNKNOWN
-        for owner in self._instances():
-            for name in attributes & owner.attributes.keys():
-                owner.attributes[name] = UNKNOWN
-
-
-def _agreed(versions: list[dict[str, object]]) -> dict[str, object]:
-    """What several versions of some names agree on; the rest is unknown."""
-    first, *rest = versions
-    result = dict(first)
-    for other in rest:
-        for name in {**result, **other}:
-            if not _same(result.get(name, UNKNOWN), other.get(name, UNKNOWN)):
-                result[name] = UNKNOWN
-    return result
-
-
-def _same(a: object, b: object) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, HostArray) and isinstance(b, HostArray):
-        return a == b
-    return type(a) is type(b) and isinstance(a, int | float | str | tuple | list | Ref) and a == b
+        self.havoc(changed, attributes)
 
 
 def _required(node: cst.FunctionDef) -> list[str]:
@@ -432,32 +355,3 @@ def _definitions(body: object) -> Iterator[cst.FunctionDef | cst.ClassDef]:
 
 def _is_main_guard(test: cst.BaseExpression) -> bool:
     return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
-
-
-def assigned_names(node: cst.CSTNode) -> tuple[set[str], set[str]]:
-    """The names and the attributes that `node` may assign, in any of the statements below it."""
-    names: set[str] = set()
-    attributes: set[str] = set()
-
-    def bind(target: cst.CSTNode) -> None:
-        if isinstance(target, cst.Name):
-            names.add(target.value)
-        elif isinstance(target, cst.Attribute):
-            attributes.add(target.attr.value)
-        elif isinstance(target, cst.Tuple | cst.List):
-            for element in target.elements:
-                bind(element.value)
-
-    def visit(at: cst.CSTNode) -> None:
-        if isinstance(at, cst.Assign):
-            for target in at.targets:
-                bind(target.target)
-        elif isinstance(at, cst.AnnAssign | cst.AugAssign | cst.For | cst.NamedExpr):
-            bind(at.target)
-        elif isinstance(at, cst.FunctionDef | cst.ClassDef | cst.Lambda):
-            return
-        for child in parts(at):
-            visit(child)
-
-    visit(node)
-    return names, attributes

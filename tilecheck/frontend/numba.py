@@ -20,6 +20,7 @@ import libcst as cst
 
 from tilecheck.frontend.fold import fold
 from tilecheck.frontend.live import convert
+from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
     ArgType,
     annotated,
@@ -28,7 +29,6 @@ from tilecheck.frontend.numba_params import (
     plain_options,
     signature_node,
 )
-from tilecheck.frontend.numba_stmts import Statements, _returns_value
 from tilecheck.frontend.scopes import (
     FunctionValue,
     LiveScope,
@@ -139,7 +139,7 @@ def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
 def _found(
     function: FunctionValue, track: Track, options: dict[str, object], types: tuple[ArgType, ...] | None
 ) -> Found:
-    device = bool(options.get("device", False)) or _returns_value(function.node)
+    device = bool(options.get("device", False)) or returns_value(function.node)
     return Found(function, track, options, types, device)
 
 
@@ -149,7 +149,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     node = function.node
     source = function.scope.source
     scope = live if live is not None else function.scope
-    builder = Statements(function, live)
+    builder = Lowering(function, live)
     dims: dict[str, DimDecl] = {}
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]
