@@ -44,7 +44,11 @@ class HostRun(HostStates):
         self._protected(self.module.node.body)
         for needs_arguments in (False, True):
             for scope, node in _functions(self.module):
-                if node in self.kernels or node in self.called or bool(_required(node)) != needs_arguments:
+                if (
+                    self.is_kernel(FunctionValue(node, scope))
+                    or node in self.called
+                    or bool(_required(node)) != needs_arguments
+                ):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
                 self._enter(scope, node)

@@ -7,12 +7,13 @@ Worked example: merging `{"n": 1, "m": 2}` with `{"n": 1, "m": 3}` leaves `n` 1 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from tilecheck.frontend.launch_values import HostValues
-from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
+from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
@@ -37,8 +38,8 @@ class Loop:
 class HostStates(HostValues):
     """Taking, restoring and merging states."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernels: frozenset[cst.FunctionDef]) -> None:
-        super().__init__(source, resolve, kernels)
+    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
+        super().__init__(source, resolve, is_kernel)
         self.loops: list[Loop] = []
 
     def instances(self) -> list[Instance]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -99,9 +100,9 @@ class Stop(Exception):
 class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernels: frozenset[cst.FunctionDef]) -> None:
+    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
         self.module = Scope(source, source.module, None, World(resolve))
-        self.kernels = kernels
+        self.is_kernel = is_kernel
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
@@ -218,7 +219,7 @@ class HostValues(ABC):
             value = value.function
         if isinstance(value, Method):
             value = value.function
-        return value if isinstance(value, FunctionValue) and value.node in self.kernels else None
+        return value if isinstance(value, FunctionValue) and self.is_kernel(value) else None
 
     def _configured(self, node: cst.Subscript) -> Configured | None:
         base = self.value(node.value)

@@ -67,7 +67,7 @@ def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     module = Scope(source, source.module, None, world)
     found: dict[cst.FunctionDef, Found] = {}
     for scope, node in _walk(module):
-        for item in _decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
+        for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
             found.setdefault(item.function.node, item)
     ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
     return tuple(ordered)
@@ -99,7 +99,8 @@ def _jit(value: object) -> Track | None:
     return None
 
 
-def _decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+def decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+    """What the decorators of a function make of it: nothing, a kernel or a device function."""
     for decorator in node.decorators:
         expression = decorator.decorator
         track = _jit(fold(expression, scope.lookup))
@@ -216,10 +217,10 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
                     continue
             live = LiveScope(scope, values, convert_with(_live))
             value = FunctionValue(node, scope)
-            decorated = next(iter(_decorated(live, node)), None)
-            track: Track = "numba" if decorated is None else decorated.track
-            options = {} if decorated is None else decorated.options
-            types = None if decorated is None else decorated.types
+            stated = next(iter(decorated(live, node)), None)
+            track: Track = "numba" if stated is None else stated.track
+            options = {} if stated is None else stated.options
+            types = None if stated is None else stated.types
             return Found(value, track, options, types, False), live
     raise NoSource(f"the source of `{code.co_name}` cannot be found in {code.co_filename}")
 
