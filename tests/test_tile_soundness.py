@@ -91,7 +91,10 @@ class Writer:
                 one = self.choose.choice(sorted(self.tiles))
                 shape = self.tiles[one]
                 other = self.pick(shape) or one
-                self.let(shape, self.choose.choice([f"{one} + {other}", f"tc.exp({one}) * 0.5", f"tc.maximum({one}, {other})"]))
+                self.let(
+                    shape,
+                    self.choose.choice([f"{one} + {other}", f"tc.exp({one}) * 0.5", f"tc.maximum({one}, {other})"]),
+                )
             case 8:
                 one = self.choose.choice(sorted(self.tiles))
                 axis = self.choose.randrange(len(self.tiles[one]))
@@ -211,6 +214,6 @@ def outcome(seed: int) -> str:
 
 @pytest.mark.parametrize("block", range(4))
 def test_what_is_launched_is_right(block: int) -> None:
-    found = [outcome(1000 * block + seed) for seed in range(150)]
-    assert found.count("ran") >= 30, {kind: found.count(kind) for kind in set(found)}
+    found = [outcome(1000 * block + seed) for seed in range(100)]
+    assert found.count("ran") >= 25, {kind: found.count(kind) for kind in set(found)}
     assert found.count("unread") == 0
