@@ -72,12 +72,16 @@ def unreadable(path: str, options: Options, message: str, line: int = 1, column:
     return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), names)))
 
 
-def analyse(source: Source, modules: Modules, options: Options) -> Checked:
-    """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
+def analyse(source: Source, modules: Modules, options: Options, host: HostReport | None = None) -> Checked:
+    """Everything that is known about one file. Raises `Unreadable` if it does not parse.
+
+    `host` is given by who has read the host code already, from another tree.
+    """
     _ = source.module
     faults: list[Fault] = []
     simt_kernels = contained(partial(numba.read_kernels, source, modules.importer(source.path)), _lost(source, faults))
-    host = contained(partial(_host, source, modules), lambda why: _no_host(source, faults, why))
+    if host is None:
+        host = contained(partial(_host, source, modules), lambda why: _no_host(source, faults, why))
     return Checked(
         source.path,
         source.text,

@@ -84,7 +84,8 @@ class Session:
         """
         self.seen(checker)
         errors, options = checker.errors, checker.options
-        if HAS_END and not options.fine_grained_incremental:
+        # The daemon's checks of single functions, which no end of a file follows, are never a first pass.
+        if HAS_END and not (options.fine_grained_incremental and checker.pass_num):
             return
         if checker.path in errors.ignored_files:
             return
