@@ -149,6 +149,16 @@ def test_padding_and_permutation_of_views() -> None:
     assert z.tolist() == [[4, 9], [7, 7], [7, 7], [7, 7]]
 
 
+def test_padding_of_loads() -> None:
+    kernel = build("pads", [mut("z"), shared("x")], [
+        let("low", call("min", call("load_like", "x", "z", pad=-3.0))),
+        do("store", "z", binary("+", call("full", "B", call("max", call("load", "z", pad=text("inf")))), "low")),
+    ])  # fmt: skip
+    z, x = np.zeros(6, np.float32), np.ones(6, np.float32)
+    launch(kernel, {"z": A(z, (4,)), "x": A(x)}, (2, 1, 1), dims={"B": 4})
+    assert z.tolist() == [1] * 4 + [np.inf] * 2
+
+
 def test_a_void_lane_that_reaches_a_result_shows_under_poison() -> None:
     leaky = build("leaky", [mut("z"), shared("x")], [
         let("t", call("load_tile", call("partition", "x", "B"), 1)),
