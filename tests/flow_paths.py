@@ -245,7 +245,7 @@ class Machine:
         ops = self.held(thing)
         if ops:
             self.report("MOVED_BUILT" if all(op.life == "built" for op, _ in ops) else "MOVED_HELD")
-        elif self.idle(thing) or self.viewed(thing):
+        if self.idle(thing) or self.viewed(thing):
             self.report("MOVED_IDLE")
         for at in thing.line():
             at.moved = True

@@ -184,7 +184,7 @@ class Effects:
             self._blame(_MOVED[held.phase or Phase.RUNNING], state, instr.span, place, instr.by, held)
         # A run time finds every handle that is still there, also one that is not used again.
         idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
-        if idle is not None and held is None:
+        if idle is not None:
             self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
         for at in lineage(state, obj):
             state.moved[at] = instr
@@ -211,6 +211,7 @@ class Effects:
     def _foreign(self, instr: flow.Enqueue, state: State, live: Live) -> None:
         for use in instr.uses:
             obj = self.named(state, use.src, use.span)
+            self.jobs.owner(state, obj, use.span, use.text)
             if not self._check_moved(state, obj, use.span, use.text):
                 self._host(state, live, obj, use.span, use.text, use.hold is Hold.EXCLUSIVE)
         self._one_call(instr.uses, state, instr.site.name)

@@ -56,12 +56,15 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     for fault in _frozen(program):
         faults.setdefault((fault.rule, fault.span), fault)
     twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
+    held = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES[:3]}
     refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
 
     def follows(found: Broken) -> bool:
         """Whether `found` only follows from another finding: one mistake is told once."""
         if found.kind is Break.IDLE:
             return (found.span.line, found.place) in twice
+        if found.kind is Break.MOVED_IDLE:
+            return found.span in held
         return found.kind is Break.MOVED and found.origin in refused
 
     told = tuple(found for found in broken.values() if not follows(found))
