@@ -45,7 +45,7 @@ class HostRun(HostStates):
         for needs_arguments in (False, True):
             for scope, node in _functions(self.module):
                 if (
-                    self.is_kernel(FunctionValue(node, scope))
+                    self.kernel_of(FunctionValue(node, scope)) is not None
                     or node in self.called
                     or bool(_required(node)) != needs_arguments
                 ):

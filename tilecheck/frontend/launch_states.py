@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from tilecheck.frontend.launch_values import HostValues
+from tilecheck.frontend.numba import Found
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts
@@ -38,8 +39,8 @@ class Loop:
 class HostStates(HostValues):
     """Taking, restoring and merging states."""
 
-    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
-        super().__init__(source, resolve, is_kernel)
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: Callable[[FunctionValue], Found | None]) -> None:
+        super().__init__(source, resolve, kernel_of)
         self.loops: list[Loop] = []
 
     def instances(self) -> list[Instance]:

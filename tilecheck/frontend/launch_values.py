@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from tilecheck.frontend.fold import attribute_of, call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
+from tilecheck.frontend.numba import Found
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -27,6 +28,7 @@ from tilecheck.frontend.scopes import (
     Resolve,
     Scope,
     World,
+    parameters,
 )
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
@@ -65,6 +67,42 @@ class Configured:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """`tensor.partition(...)` of ours, perhaps mapped onto a number of `blocks`; `exact` ones define a grid."""
+
+    array: HostArray
+    tile: object
+    blocks: object = None
+    exact: bool = True
+
+    def grid(self) -> object:
+        """Blocks per axis: ceil(extent / tile)."""
+        if self.blocks is not None:
+            return self.blocks
+        tile, shape = self.tile, self.array.shape
+        if not isinstance(tile, tuple) or shape is None or len(tile) != len(shape):
+            return UNKNOWN
+        known = zip(shape, tile, strict=True)
+        return tuple(-(-n // t) if isinstance(t, int) and t > 0 and n is not None else UNKNOWN for n, t in known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contracted:
+    """A kernel of ours with its launch contract: a `@tc.simt` one, or an adopted one."""
+
+    function: FunctionValue
+    block: object
+    dynamic: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """The op of a launch of ours, number `place` among the launches seen."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Seen:
     """A launch that was reached."""
 
@@ -100,9 +138,9 @@ class Stop(Exception):
 class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
-    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: Callable[[FunctionValue], Found | None]) -> None:
         self.module = Scope(source, source.module, None, World(resolve))
-        self.is_kernel = is_kernel
+        self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
@@ -160,6 +198,9 @@ class HostValues(ABC):
             kernel = self._kernel(owner) if name in ("forall", "configure") else None
             if kernel is not None:
                 return self._configured_by_call(kernel, name, node)
+            ours = self._tensor_method(owner, name, node)
+            if ours is not None:
+                return ours
             callee = attribute_of(owner, name)
         else:
             callee = self.value(func)
@@ -167,6 +208,9 @@ class HostValues(ABC):
             return self._launch(callee, node)
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
             return self._jitted(node)
+        contracted = self._contracted(callee, node)
+        if contracted is not None:
+            return contracted
         positional, keyword = self._arguments(node)
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
@@ -198,6 +242,53 @@ class HostValues(ABC):
                 positional.append(value)
         return positional, keyword
 
+    def _tensor_method(self, owner: object, name: str, node: cst.Call) -> object:
+        """Methods of our tensors, partitions, kernels and ops; None for any other call."""
+        if isinstance(owner, HostArray) and name in ("partition", "into_partition"):
+            positional, _ = self._arguments(node)
+            one = len(positional) == 1 and isinstance(positional[0], tuple)
+            return Cut(owner, positional[0] if one else tuple(positional))
+        if isinstance(owner, Cut):
+            _, keyword = self._arguments(node)
+            if name == "map":
+                return replace(owner, blocks=keyword.get("blocks", UNKNOWN))
+            return replace(owner, exact=False) if name == "prefix" else UNKNOWN
+        if name == "where" and self._kernel(owner) is not None:
+            return owner
+        if isinstance(owner, Contracted) and name == "where":
+            return owner
+        if isinstance(owner, Op) and name == "with_grid":
+            positional, _ = self._arguments(node)
+            self.seen[owner.place] = replace(self.seen[owner.place], grid=tuple(positional))
+            return owner
+        return owner if isinstance(owner, Op) else None
+
+    def _contracted(self, callee: object, node: cst.Call) -> object:
+        """A call of a kernel under its contract, or `tc.adopt(kernel, block=...)`; None for any other call."""
+        if callee == Ref("tilecheck.adopt"):
+            positional, keyword = self._arguments(node)
+            kernel = self._kernel(positional[0]) if positional else None
+            if kernel is None:
+                return UNKNOWN
+            return Contracted(kernel, keyword.get("block", UNKNOWN), keyword.get("shared", 0))
+        if isinstance(callee, FunctionValue):
+            found = self.kernel_of(callee)
+            if found is None or found.track != "simt":
+                return None
+            callee = Contracted(callee, found.options.get("block", UNKNOWN), found.options.get("shared", 0))
+        if not isinstance(callee, Contracted):
+            return None
+        positional, keyword = self._arguments(node)
+        names = [param.name.value for param in parameters(callee.function.node)]
+        values = [*positional, *(keyword.get(name, UNKNOWN) for name in names[len(positional) :])]
+        cuts = [v for v in values if isinstance(v, Cut) and v.exact]
+        arguments = tuple(v.array if isinstance(v, Cut) else v for v in values)
+        return self._see(
+            Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
+            node,
+            arguments,
+        )
+
     def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
         arguments, _ = self._arguments(node)
         if name == "forall":
@@ -219,7 +310,7 @@ class HostValues(ABC):
             value = value.function
         if isinstance(value, Method):
             value = value.function
-        return value if isinstance(value, FunctionValue) and self.is_kernel(value) else None
+        return value if isinstance(value, FunctionValue) and self.kernel_of(value) is not None else None
 
     def _configured(self, node: cst.Subscript) -> Configured | None:
         base = self.value(node.value)
@@ -246,21 +337,25 @@ class HostValues(ABC):
                 arguments.extend(value if isinstance(value, tuple | list) else [UNKNOWN] * 32)
             elif isinstance(value, Ref) or argument.keyword is None:
                 arguments.append(value)
-        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
-        self.seen.append(
-            Seen(
-                configured.function,
-                node,
-                host,
-                configured.grid,
-                configured.block,
-                configured.dynamic,
-                tuple(arguments),
-                configured.forall,
-            )
-        )
-        self.tainted.update(a.buffer for a in arguments if isinstance(a, HostArray))
+        self._see(configured, node, tuple(arguments))
         return None
+
+    def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
+        """Note a launch; what it gets may have been written afterwards."""
+        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
+        found = Seen(
+            configured.function,
+            node,
+            host,
+            configured.grid,
+            configured.block,
+            configured.dynamic,
+            arguments,
+            configured.forall,
+        )
+        self.seen.append(found)
+        self.taint(*arguments)
+        return Op(len(self.seen) - 1)
 
     def _user_call(
         self, callee: FunctionValue | Method | ClassValue, args: list[object], kwargs: dict[str, object]

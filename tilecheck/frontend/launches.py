@@ -87,14 +87,14 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
 
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
-    own = {item.function.node for item in found if not item.device}
+    own = {item.function.node: item for item in found if not item.device}
 
-    def is_kernel(function: FunctionValue) -> bool:
+    def kernel_of(function: FunctionValue) -> Found | None:
         if function.scope.source is source:
-            return function.node in own
-        return any(not item.device for item in decorated(function.scope, function.node))
+            return own.get(function.node)
+        return next((item for item in decorated(function.scope, function.node) if not item.device), None)
 
-    run = HostRun(source, resolve, is_kernel)
+    run = HostRun(source, resolve, kernel_of)
     launches: dict[tuple[object, ...], Launch] = {}
     for seen in run.everything():
         launch = _launch(seen, source)
