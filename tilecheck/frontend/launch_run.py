@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
+from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
-from tilecheck.frontend.launch_values import FUEL, Activation, Seen, Stop
+from tilecheck.frontend.launch_values import FUEL
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 

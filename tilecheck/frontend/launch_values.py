@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import libcst as cst
 
 from tilecheck.frontend.fold import attribute_of, call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
-from tilecheck.frontend.numba import Found
+from tilecheck.frontend.launch_objects import Activation, Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -34,6 +34,8 @@ from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
 FUEL = 20_000
+# The decorator's options of a kernel, None for a function that is none; `block` says that it has a launch contract.
+KernelOf = Callable[[FunctionValue], Mapping[str, object] | None]
 _REBOUND = re.compile(r"^\s+(?:global|nonlocal)\s+([\w, ]+)$", re.MULTILINE)
 _WRITERS = (
     Ref("numpy.copyto"),
@@ -42,103 +44,16 @@ _WRITERS = (
     Ref("numpy.place"),
     Ref("numpy.fill_diagonal"),
 )
-_LIBRARIES = ("numpy.", "numba.cuda.", "builtins.", "math.")
+_LIBRARIES = ("numpy.", "numba.cuda.", "builtins.", "math.", "torch.", "cuda.tile.")
 _READ_ONLY_METHODS = frozenset(
     {"copy", "astype", "sum", "mean", "min", "max", "copy_to_host", "reshape", "ravel", "view"}
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Jitted:
-    """The result of `cuda.jit(f)`."""
-
-    function: FunctionValue
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Configured:
-    """`kernel[grid, block, stream, shared]` or `kernel.forall(n)`, not yet called."""
-
-    function: FunctionValue
-    grid: object
-    block: object
-    dynamic: object
-    forall: object = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cut:
-    """`tensor.partition(...)` of ours, perhaps mapped onto a number of `blocks`; `exact` ones define a grid."""
-
-    array: HostArray
-    tile: object
-    blocks: object = None
-    exact: bool = True
-
-    def grid(self) -> object:
-        """Blocks per axis: ceil(extent / tile)."""
-        if self.blocks is not None:
-            return self.blocks
-        tile, shape = self.tile, self.array.shape
-        if not isinstance(tile, tuple) or shape is None or len(tile) != len(shape):
-            return UNKNOWN
-        known = zip(shape, tile, strict=True)
-        return tuple(-(-n // t) if isinstance(t, int) and t > 0 and n is not None else UNKNOWN for n, t in known)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contracted:
-    """A kernel of ours with its launch contract: a `@tc.simt` one, or an adopted one."""
-
-    function: FunctionValue
-    block: object
-    dynamic: object
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Op:
-    """The op of a launch of ours, number `place` among the launches seen."""
-
-    place: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """A launch that was reached."""
-
-    kernel: FunctionValue
-    call: cst.Call
-    host: str | None
-    grid: object
-    block: object
-    dynamic: object
-    arguments: tuple[object, ...]
-    forall: object = UNKNOWN
-
-
-@dataclass
-class Activation:
-    """One running function, or the module."""
-
-    scope: Scope
-    names: dict[str, object]
-    outer: Activation | None
-    name: str | None
-    returned: list[object] = field(default_factory=list)
-
-
-class Stop(Exception):
-    """Leaves the statements being run: `kind` is return, break, continue or raise."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
-
-
 class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernel_of: Callable[[FunctionValue], Found | None]) -> None:
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
         self.module = Scope(source, source.module, None, World(resolve))
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
@@ -208,6 +123,8 @@ class HostValues(ABC):
             return self._launch(callee, node)
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
             return self._jitted(node)
+        if isinstance(callee, Ref) and callee.path == "cuda.tile.launch":
+            return self._tile_launch(node)
         contracted = self._contracted(callee, node)
         if contracted is not None:
             return contracted
@@ -272,10 +189,10 @@ class HostValues(ABC):
                 return UNKNOWN
             return Contracted(kernel, keyword.get("block", UNKNOWN), keyword.get("shared", 0))
         if isinstance(callee, FunctionValue):
-            found = self.kernel_of(callee)
-            if found is None or found.track != "simt":
+            options = self.kernel_of(callee)
+            if options is None or "block" not in options:
                 return None
-            callee = Contracted(callee, found.options.get("block", UNKNOWN), found.options.get("shared", 0))
+            callee = Contracted(callee, options["block"], options.get("shared", 0))
         if not isinstance(callee, Contracted):
             return None
         positional, keyword = self._arguments(node)
@@ -356,6 +273,18 @@ class HostValues(ABC):
         self.seen.append(found)
         self.taint(*arguments)
         return Op(len(self.seen) - 1)
+
+    def _tile_launch(self, node: cst.Call) -> object:
+        """`ct.launch(stream, grid, kernel, arguments)`: a block is one logical thread."""
+        positional, given = self._arguments(node)
+        given.update(zip(("stream", "grid", "kernel", "kernel_args"), positional, strict=False))
+        kernel = self._kernel(given.get("kernel"))
+        if kernel is None:
+            return UNKNOWN
+        values = given.get("kernel_args")
+        arguments = tuple(values) if isinstance(values, tuple | list) else ()
+        self._see(Configured(kernel, given.get("grid", UNKNOWN), (1, 1, 1), 0), node, arguments)
+        return None
 
     def _user_call(
         self, callee: FunctionValue | Method | ClassValue, args: list[object], kwargs: dict[str, object]
