@@ -40,7 +40,7 @@ _WRITERS = (
     Ref("numpy.place"),
     Ref("numpy.fill_diagonal"),
 )
-_LIBRARIES = ("numpy.", "numba.cuda.", "builtins.", "math.")
+_LIBRARIES = ("numpy.", "numba.cuda.", "builtins.", "math.", "torch.", "cuda.tile.")
 _READ_ONLY_METHODS = frozenset(
     {"copy", "astype", "sum", "mean", "min", "max", "copy_to_host", "reshape", "ravel", "view"}
 )
@@ -167,6 +167,8 @@ class HostValues(ABC):
             return self._launch(callee, node)
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
             return self._jitted(node)
+        if isinstance(callee, Ref) and callee.path == "cuda.tile.launch":
+            return self._tile_launch(node)
         positional, keyword = self._arguments(node)
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
@@ -259,6 +261,20 @@ class HostValues(ABC):
                 configured.forall,
             )
         )
+        self.tainted.update(a.buffer for a in arguments if isinstance(a, HostArray))
+        return None
+
+    def _tile_launch(self, node: cst.Call) -> object:
+        """`ct.launch(stream, grid, kernel, arguments)`: a block is one logical thread."""
+        positional, given = self._arguments(node)
+        given.update(zip(("stream", "grid", "kernel", "kernel_args"), positional, strict=False))
+        kernel = self._kernel(given.get("kernel"))
+        if kernel is None:
+            return UNKNOWN
+        values = given.get("kernel_args")
+        arguments = tuple(values) if isinstance(values, tuple | list) else ()
+        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
+        self.seen.append(Seen(kernel, node, host, given.get("grid", UNKNOWN), (1, 1, 1), 0, arguments))
         self.tainted.update(a.buffer for a in arguments if isinstance(a, HostArray))
         return None
 

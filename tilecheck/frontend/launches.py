@@ -94,7 +94,11 @@ def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> t
             return function.node in own
         return any(not item.device for item in decorated(function.scope, function.node))
 
-    run = HostRun(source, resolve, is_kernel)
+    return seen_launches(HostRun(source, resolve, is_kernel), source)
+
+
+def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:
+    """What a run of the host code of `source` launches, equal launches once."""
     launches: dict[tuple[object, ...], Launch] = {}
     for seen in run.everything():
         launch = _launch(seen, source)
