@@ -66,14 +66,14 @@ def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     world = World(resolve)
     module = Scope(source, source.module, None, world)
     found: dict[cst.FunctionDef, Found] = {}
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
             found.setdefault(item.function.node, item)
     ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
     return tuple(ordered)
 
 
-def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
+def walk_scopes(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
     """Every function definition and call below `scope`, each with the scope that it stands in."""
     body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
     stack: list[cst.CSTNode] = list(reversed(body))
@@ -82,7 +82,7 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             if isinstance(node, cst.FunctionDef):
                 yield scope, node
-            yield from _walk(scope.child(node))
+            yield from walk_scopes(scope.child(node))
             stack.extend(d.decorator for d in node.decorators if isinstance(d.decorator, cst.Call))
             continue
         if isinstance(node, cst.Call):
@@ -204,7 +204,7 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
     module = Scope(source, source.module, None, World(lambda name: None))
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue
         lines = {source.span(node).line, *(source.span(d).line for d in node.decorators)}
