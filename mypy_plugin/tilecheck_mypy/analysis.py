@@ -40,7 +40,7 @@ def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], t
         return list(judge(Checked(path, text or "", host=host), options).diagnostics)
     source = Source(path, sliced(text, reading, starts(file)))
     try:
-        analysed = analyse(source, Modules(), options, host)
+        analysed = analyse(source, Modules(), options, host=host)
     except Unreadable:
         # mypy's own parser knows newer syntax than the Python that runs it.
         analysed = Checked(path, text, host=host)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch
+from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
 from tilecheck.ir import flow
@@ -34,25 +35,25 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    note(low, node, kernel, bound)
+    args = note(low, node, kernel, bound)
     if plain:
         enqueue(low, node, kernel, kernel.config or Config(), bound)
         return Operand(None)
     uses = tuple(_uses(kernel, bound))
     var = low.temp()
-    name = spell(node.func)
-    low.emit(flow.Build(var, Site(Kind.OP, name, node.span), uses, span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, spell(node.func), span=node.span))
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)
-    return Operand(var, Op(kernel.facts.contract.name))
+    return Operand(var, op_of(kernel, args))
 
 
-def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> None:
-    """Keep the launch for the checks of its contract, and make those that the file decides."""
+def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
+    """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
     launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
     low.faults.extend(check_launch(launch))
+    return args
 
 
 def match(low: Expressions, node: ir.Call, contract: Contract) -> Bound:
@@ -144,7 +145,7 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     else:
         low.emit(flow.Lend(tuple(uses), contract.name, into, site, span=node.span))
     for expr, var, name in moves:
-        low.emit(flow.Move(var, f"{spell(node)}, whose `{name}` is `Owned`", span=expr.span))
+        low.emit(flow.Move(var, spell(node), name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":
