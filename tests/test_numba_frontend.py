@@ -9,7 +9,21 @@ import pytest
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir import simt
-from tilecheck.ir.kernel import Assert, Assign, Const, Extent, For, If, Inline, Kernel, Name, Opaque, TensorParam, walk
+from tilecheck.ir.kernel import (
+    Assert,
+    Assign,
+    Const,
+    Do,
+    Extent,
+    For,
+    If,
+    Inline,
+    Kernel,
+    Name,
+    Opaque,
+    TensorParam,
+    walk,
+)
 
 HEAD = "import numpy as np\nfrom numba import cuda, float32, int32\nimport numba\n"
 
@@ -72,6 +86,21 @@ def test_device_functions_are_no_kernels_and_are_inlined_with_fresh_names() -> N
     assert {"scale.x", "scale#2.x", "x"} <= targets
 
 
+def test_helpers_jitted_by_a_call_are_inlined() -> None:
+    (found,) = kernels(
+        """
+        def twice(x):
+            return 2 * x
+        double = cuda.jit("f4(f4)", device=True)(twice)
+        again = cuda.jit(device=True)(twice)
+        @cuda.jit
+        def k(a):
+            a[0] = double(a[1]) + again(3)
+        """
+    )
+    assert len(nodes(found, Inline)) == 2 and not nodes(found, simt.Unread)
+
+
 def test_helpers_of_other_modules_are_foreign() -> None:
     found = kernel(
         "from helpers import put\n@cuda.jit\ndef k(a):\n    put(a, 1)\n",
@@ -130,11 +159,16 @@ def test_atomics_and_votes_are_whole_statements() -> None:
         def k(a, n):
             i = cuda.grid(1)
             if i < n and cuda.atomic.add(a, (i,), 1) == 3:
-                a[i] = cuda.shfl_sync(0xffffffff, i, 0) + 1
+                a[i] = cuda.shfl_sync(0xffffffff, i, 0) + cuda.syncthreads_count(1) + 1
+                a[0] = cuda.any_sync(0xffffffff, 1)
         """
     )
     values = [node.value for node in nodes(found, Assign)]
     assert any(isinstance(v, simt.Atomic) for v in values) and any(isinstance(v, simt.Warp) for v in values)
+    homes = [node.value for node in walk(*found.body) if isinstance(node, Assign | Do)]
+    for node in walk(*found.body):
+        if isinstance(node, simt.Atomic | simt.Warp | simt.BarrierValue):
+            assert any(node is home for home in homes)
     guarded = [node for node in nodes(found, If) if any(isinstance(n, simt.Atomic) for n in walk(*node.then))]
     assert guarded, "the atomic must only happen where the left side of `and` holds"
 

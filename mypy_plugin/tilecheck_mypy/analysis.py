@@ -25,17 +25,17 @@ from tilecheck.modules import Modules
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.host import read_host
 from tilecheck_mypy.names import KERNEL
-from tilecheck_mypy.slices import kernels_of, sliced
+from tilecheck_mypy.slices import sliced
 
 
 def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], text: str | None) -> list[Diagnostic]:
     """What the core says about `file`. Without its `text` only host code is looked at."""
-    host = read_host(file, types, checked)
-    path = host.path
+    reading = read_host(file, types, checked)
+    path = file.path
     options = Options()
-    if text is None or not kernels_of(host):
+    if text is None or not reading.kernels:
         return list(judge(Checked(path, text or ""), options).diagnostics)
-    source = Source(path, sliced(text, host, starts(file)))
+    source = Source(path, sliced(text, reading, starts(file)))
     try:
         analysed = analyse(source, Modules(), options)
     except Unreadable:
@@ -72,16 +72,15 @@ def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
     Missing one costs a second look, an invented one would cost the findings: so only calls count whose callee is
     declared as ours, or that are methods of what such a call returned.
     """
-    module = read_host(file, {}, lambda _: False)
-    body: list[ir.Stmt]
+    module = read_host(file, {}, lambda _: False).module
     if isinstance(unit, MypyFile):
-        body = [node for node in module.body if not isinstance(node, ir.Function)]
+        inside = outside_functions(*module.body)
     else:
-        inner = (n for n in ir.walk(*module.body) if isinstance(n, ir.Function) and n.span.line == unit.line)
-        body = list(islice(inner, 1))
+        functions = (n for n in ir.walk(*module.body) if isinstance(n, ir.Function) and n.span.line == unit.line)
+        inside = ir.walk(*islice(functions, 1))
     ours: set[str] = set()
     ends = [(0, 0)]
-    for node in ir.walk(*body):
+    for node in inside:
         if isinstance(node, ir.HostParam) and node.type is not None and node.type.name.startswith("tilecheck."):
             ours.add(node.name)
         elif isinstance(node, ir.Assign) and node.value is not None and _ours(node.value, ours):
@@ -89,6 +88,16 @@ def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
         elif isinstance(node, ir.Call) and _ours(node, ours):
             ends.append((node.span.end_line, node.span.end_column - 1))
     return max(ends)
+
+
+def outside_functions(*roots: ir.HostNode) -> Iterator[ir.HostNode]:
+    """Every node of a module's own statements; of functions, their decorators."""
+    for node in roots:
+        if isinstance(node, ir.Function):
+            yield from outside_functions(*node.decorators)
+        else:
+            yield node
+            yield from outside_functions(*ir.children(node))
 
 
 def _ours(node: ir.Expr, names: set[str]) -> bool:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TilecheckPlugin", "plugin"]
 
+LAUNCHES = frozenset({"tilecheck.Kernel.__call__", "tilecheck._SimtKernel.__call__"})
+
 
 class TilecheckPlugin(Plugin):
     """One per build. It keeps nothing about a file when the next one begins."""
@@ -60,13 +62,21 @@ class TilecheckPlugin(Plugin):
         return self.on_call if fullname.startswith("tilecheck.") else None
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        return self.on_call if fullname.startswith("tilecheck.") else None
+        if not fullname.startswith("tilecheck."):
+            return None
+        return self.on_launch if fullname in LAUNCHES else self.on_call
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api
         if isinstance(checker, TypeChecker):
             self.started().called(checker, ctx.context)
         return ctx.default_return_type
+
+    def on_launch(self, ctx: MethodContext) -> Type:
+        self.on_call(ctx)
+        from tilecheck_mypy.results import launch
+
+        return launch(ctx, ctx.api) if isinstance(ctx.api, TypeChecker) else ctx.default_return_type
 
     def get_additional_indirect_deps(self, file: MypyFile) -> set[str]:
         """mypy is done with `file` (2.4 and later). No dependency is added."""
