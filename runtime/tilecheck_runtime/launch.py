@@ -20,7 +20,8 @@ from tilecheck_runtime.contracts import check_conditions, infer_grid, need_grid,
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.ledger import Access, Loan, hold
-from tilecheck_runtime.op import DeviceOp, Value
+from tilecheck_runtime.nodes import Value
+from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
 
 Tensors = tuple[Any, ...]
