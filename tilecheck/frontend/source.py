@@ -1,25 +1,19 @@
 """One source file, parsed at most once, for every reader.
 
-`mentions_kernels` is the text gate: a file whose text names neither tilecheck, numba's cuda nor cuda.tile is decided
-before parsing. `Source.span` turns a libcst node into a `Span`; positions are computed on first use.
+`Source.span` turns a libcst node into a `Span`; positions are computed on first use. Which files become a `Source` is
+decided before, by `frontend/gate.py`.
 """
 
 from __future__ import annotations
 
-import re
+import ast
+import warnings
 from functools import cached_property
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from tilecheck.diagnostic import Span
-
-_GATE = re.compile(r"tilecheck|numba|cuda")
-
-
-def mentions_kernels(text: str) -> bool:
-    """Whether `text` may hold a kernel or its host code. False only when it cannot."""
-    return _GATE.search(text) is not None
 
 
 class Unreadable(Exception):
@@ -40,23 +34,35 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        return self.text.splitlines()
+        return self.text.split("\n")
 
     @cached_property
     def module(self) -> cst.Module:
-        """The libcst module; its nodes are the ones that `span` knows."""
+        """The libcst module; its nodes are the ones that `span` knows.
+
+        CPython's own parser goes first: its messages are the ones people know, and it refuses by an exception the
+        nesting that would exhaust the stack of libcst's native parser.
+        """
         try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(self.text, self.path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
             return cst.parse_module(self.text)
+        except SyntaxError as error:
+            raise Unreadable(error.msg, self.path, max(error.lineno or 1, 1), max(error.offset or 1, 1)) from None
         except cst.ParserSyntaxError as error:
             raise Unreadable(error.message, self.path, error.raw_line, error.raw_column + 1) from None
-        except RecursionError:
+        except (RecursionError, MemoryError):
             raise Unreadable("nested too deeply to parse", self.path, 1, 1) from None
 
     @cached_property
     def _positions(self) -> dict[cst.CSTNode, object]:
-        return dict(MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider))
+        try:
+            return dict(MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider))
+        except RecursionError:
+            raise Unreadable("nested too deeply to analyse", self.path, 1, 1) from None
 
     def span(self, node: cst.CSTNode) -> Span:
-        """Where `node` stands, without surrounding white space."""
+        """Where `node` stands, without surrounding white space. Raises `Unreadable` if nesting exhausts the stack."""
         at = self._positions[node]
         return Span(self.path, at.start.line, at.start.column + 1, at.end.line, at.end.column + 1)  # type: ignore[attr-defined]

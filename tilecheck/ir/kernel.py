@@ -141,10 +141,27 @@ class OpCall(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Function(Node):
+    """A device function or lambda passed to a generic `reduce` or `scan`. `params` are fresh names, rank-0 tiles of the
+    first argument's dtype; `body` assigns `result` and a `Return` inside leaves it, as in `Inline`.
+    """
+
+    callee: str
+    params: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    result: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Node):
     """A value nothing is known of, and why (SIMT track)."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadExpr(Node):
+    """Base of the expressions that only a thread of a block has, see `ir/simt.py`; none occurs in a tile kernel."""
 
 
 # ---- statements
@@ -250,9 +267,11 @@ Expr = (
     | Item
     | Extent
     | OpCall
+    | Function
     | Opaque
+    | ThreadExpr
 )
-# `ir/simt.py` adds further expression and statement classes; all of them derive from `Node`.
+# `ir/simt.py` adds further statement classes; all of them derive from `Node`.
 Stmt = Node
 
 

@@ -3,8 +3,17 @@
 These nodes join those of `ir/kernel.py` in kernels of the tracks `simt` and `numba`. Integers are 64-bit signed, as in
 numba-cuda. Every element access is its own node, so that prover, executor and reports speak of the same thing.
 
-Invariant: evaluation order is the order of Python; an expression's loads happen left to right, and an augmented
-assignment is a `Store` whose value holds the `Load` (with `update=True`).
+Invariants. Evaluation order is the order of Python; an expression's loads happen left to right, and an augmented
+assignment is a `Store` whose value holds the `Load` (with `update=True`). An `Atomic`, `Warp` or `BarrierValue` is
+always the whole value of an `Assign` or `Do`; inside expression trees the only effect is a `Load`. Variables may hold
+arrays (`Assign("left", SubArray(...))`, swaps) and tuples; a `Load` or `Store` with fewer positions than the array has
+axes is a view of the rest. A `Name` that is neither parameter nor assigned is an unread constant of the enclosing
+Python scope, one value for the whole launch.
+
+Scalar functions (`OpCall`): `sqrt`, `min`, `popc`, ... without their module; a cast is named by its NumPy dtype
+(`int32`) or `int`, `float`, `bool`; `shape`, `T`, `reshape`, `ravel`, `view`, `transpose`, `flatten`, `flat`, `ndim`
+take an array; `real`, `imag`, `conjugate`, `getattr(object, name)`, `vector(...)` make opaque values; `random_state` is
+the new state of a random generator; `print`, `nanosleep`, `unsafe(reason)` occur under `Do`.
 """
 
 from __future__ import annotations
@@ -12,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tilecheck.ir.kernel import Expr, Node
+from tilecheck.ir.kernel import Expr, Node, ThreadExpr
 
 Axis = Literal["x", "y", "z"]
 
@@ -21,7 +30,7 @@ Axis = Literal["x", "y", "z"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThreadVar(Node):
+class ThreadVar(ThreadExpr):
     """`cuda.threadIdx.x` and its kin; `laneid` and `warpsize` have no axis. `cuda.grid(n)` is spelled out."""
 
     kind: Literal["threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpsize"]
@@ -29,22 +38,24 @@ class ThreadVar(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SliceExpr(Node):
+class SliceExpr(ThreadExpr):
     start: Expr | None
     stop: Expr | None
     step: Expr | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SubArray(Node):
-    """A view of `array`: `index` mixes positions, `SliceExpr`s, and stops before the last axes it keeps whole."""
+class SubArray(ThreadExpr):
+    """A view of `array`: `index` mixes positions, `SliceExpr`s and at most one `Const("...")`, and stops before the last
+    axes it keeps whole. With a position for every axis it is a reference to one element.
+    """
 
     array: Expr
-    index: tuple[Node, ...]
+    index: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Load(Node):
+class Load(ThreadExpr):
     """`array[index]`, one element. `array` is a `Name` of a parameter or local array, or a `SubArray`.
     `field` names the member of a structured element.
     """
@@ -55,7 +66,7 @@ class Load(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Atomic(Node):
+class Atomic(ThreadExpr):
     """`cuda.atomic.op(array, index, *operands)`; its value is the old element."""
 
     op: str
@@ -65,7 +76,7 @@ class Atomic(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Warp(Node):
+class Warp(ThreadExpr):
     """A vote, shuffle, match, `activemask`: values from the other lanes of `mask`. Orders nothing."""
 
     op: str
@@ -74,7 +85,7 @@ class Warp(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BarrierValue(Node):
+class BarrierValue(ThreadExpr):
     """`syncthreads_count/and/or(predicate)`: a block barrier with a value that the whole block shares."""
 
     op: Literal["count", "and", "or"]
@@ -87,7 +98,11 @@ class BarrierValue(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class AllocArray(Node):
     """`name = cuda.shared.array(shape, dtype)` and its kin. `dynamic` marks `shared.array(0, ...)`, the launch's
-    dynamic buffer; `const` is `cuda.const.array_like`. `dtype` is a NumPy dtype name, None if it could not be read.
+    dynamic buffer, which all dynamic arrays of a kernel share; `const` is `cuda.const.array_like` or a global array,
+    filled from the entry `source` of `Kernel.constants`. `dtype` is a NumPy dtype name, None if it could not be read.
+
+    Shared memory is one per block and name: reaching the node again (in a loop, by a second call of the same helper)
+    gives the same memory with what it holds.
     """
 
     name: str
@@ -95,6 +110,7 @@ class AllocArray(Node):
     shape: tuple[Expr, ...]
     dtype: str | None
     dynamic: bool = False
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +129,7 @@ class FillSlice(Node):
     """`array[slices] = value`, element by element in one thread."""
 
     array: Expr
-    index: tuple[Node, ...]
+    index: tuple[Expr, ...]
     value: Expr
 
 

@@ -134,6 +134,14 @@ class DimType:
     extent: Extent
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionType:
+    """A device function passed to a generic `reduce` or `scan`: its parameters are rank-0 tiles."""
+
+    params: tuple[TileType, ...]
+    result: Type
+
+
 Type = (
     ScalarType
     | TileType
@@ -146,4 +154,5 @@ Type = (
     | NoneType
     | DTypeType
     | DimType
+    | FunctionType
 )

@@ -4,21 +4,37 @@ The function's name and signature are the kernel API, its docstring the document
 decorator adds the type rule, the borrow effect and what happens to void lanes. Backends keep one lowering per row,
 keyed by the name, and tests say that the key sets are equal and that lowering and meaning agree.
 
-    @op("arithmetic", result=same_shape, lanes=Lanes.CARRY, stub="def add(x: Tile[T, *S], y: Tile[T, *S]) -> Tile[T, *S]")
-    def add(x, y):
+    @op("arithmetic", result=same_shape, lanes=Lanes.CARRY, operator="+", stub="def add(x: Tile[T, *S], y: Tile[T, *S], /) -> Tile[T, *S]")
+    def add(x, y, /):
         '''Elementwise sum.'''
-        return x + y
+        return lift(np.add, x, y)
+
+How the parts are used:
+
+- **Types.** `Op.type_of(args, kwargs)` binds the arguments as a call would and asks the type rule. A rule raises `Refused`
+  (wrong at every launch) or `NotYet` (depends on what only the launch says, such as an open dtype). It also moves the
+  void axes: the result's `void` is right for every row, axes that the op mixes are gone from it, and it is for the
+  caller to refuse or condition the pairs of `Op.mixed(...)` whose axis is void in the argument.
+- **Values.** In a meaning a tile is a NumPy array of exactly the tile's dtype and shape, a scalar a Python int, float or
+  bool, a `Dim` an int, a dtype its class, a tensor or view an object of the interpreter with the methods the meaning uses.
+- **Operators.** `operator` is the IR's token (`+`, `==`, `@`); unary ones are `unary -`, `unary ~`, `unary +`, `unary not`.
+- **Stubs.** A line is `def NAME(...) -> ...` for a function of the package, or `CLASS: def NAME(...) -> ...` for a method of
+  `Tile`, `Tensor`, `View`, `SubTiles` or `Index`. Several lines with one class and name are overloads, in order. They use
+  the type variables `T U` (dtype), `A` (access), `B M N K L` and `P Q R` (extents), `*S` (a shape); `One` is the extent 1.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from tilecheck.ir.types import Type
+from tilecheck.ir.types import NoneType, Type
+
+# The type of an argument that is left out, or given as `None`.
+NONE = NoneType()
 
 
 class Refused(Exception):
@@ -32,6 +48,10 @@ class Refused(Exception):
         self.message = message
         self.help = help
         self.argument = argument
+
+
+class NotYet(Exception):
+    """The type depends on what only the launch says (an open dtype or rank): no verdict at check time."""
 
 
 class Lanes(Enum):
@@ -86,8 +106,33 @@ class Op:
         """How a kernel calls it."""
         return inspect.signature(self.meaning)
 
+    def type_of(self, args: Sequence[Type], kwargs: Mapping[str, Type] | None = None) -> Type:
+        """The type of a call with these argument types; raises `Refused`, or `NotYet` where only the launch can tell."""
+        named = dict(kwargs or {})
+        try:
+            self.signature.bind(*args, **named)
+        except TypeError as error:
+            raise Refused("usage", f"`{self.name}`: {error}", f"it is called as `{self.name}{self.shown}`") from None
+        return self.result(*args, **named)
+
+    def mixed(self, args: Sequence[Type], kwargs: Mapping[str, Type] | None = None) -> Sequence[tuple[int, int]]:
+        """Pairs of argument position and axis whose lanes this call mixes, `()` for an op that mixes none."""
+        return () if self.mixes is None else self.mixes(*args, **dict(kwargs or {}))
+
+    @property
+    def shown(self) -> str:
+        """The signature as documentation shows it: without annotations."""
+        bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
+        return str(inspect.Signature(bare))
+
 
 OPS: dict[str, Op] = {}
+
+
+def operators() -> dict[str, Op]:
+    """The rows behind operators, by `Op.operator`."""
+    return {row.operator: row for row in OPS.values() if row.operator is not None}
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

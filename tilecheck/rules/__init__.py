@@ -11,6 +11,12 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from tilecheck.rules import (
+    allow_without_reason,
+    unreadable,
+    unused_allow,
+)
+
 if TYPE_CHECKING:
     from tilecheck.checked import Checked
     from tilecheck.diagnostic import Diagnostic
@@ -36,4 +42,8 @@ def rule_name(rule: Rule | ModuleType) -> str:
 
 
 # The table of contents. A line per rule, in the order of the documentation.
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    unused_allow,
+    allow_without_reason,
+    unreadable,
+)

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-if TYPE_CHECKING:
-    import numpy as np
+from importlib import import_module
+from typing import Any, ClassVar, Literal
 
 Kind = Literal["float", "int", "uint", "bool"]
 
@@ -24,22 +22,16 @@ class DTypeClass(type):
     def __repr__(cls) -> str:
         return f"tilecheck.{cls.name}"
 
-    def numpy(cls) -> np.dtype[Any]:
-        """The NumPy dtype (from ml_dtypes for bf16 and the 8-bit floats)."""
-        import numpy as np
+    def numpy(cls) -> Any:
+        """The NumPy dtype, an `np.dtype` (from ml_dtypes for bf16 and the 8-bit floats).
 
-        if cls.name in ("bf16", "f8e4m3", "f8e5m2"):
-            import ml_dtypes
-
-            exotic: dict[str, type] = {
-                "bf16": ml_dtypes.bfloat16,
-                "f8e4m3": ml_dtypes.float8_e4m3fn,
-                "f8e5m2": ml_dtypes.float8_e5m2,
-            }
-            return np.dtype(exotic[cls.name])
-        if cls.kind == "bool":
-            return np.dtype(np.bool_)
-        return np.dtype(f"{cls.kind}{cls.bits}")
+        Imported by name, so that a type checker that reads these classes does not read NumPy's stubs with them.
+        """
+        dtype = import_module("numpy").dtype
+        exotic = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+        if cls.name in exotic:
+            return dtype(getattr(import_module("ml_dtypes"), exotic[cls.name]))
+        return dtype("bool" if cls.kind == "bool" else f"{cls.kind}{cls.bits}")
 
 
 class DType(metaclass=DTypeClass):

@@ -1,0 +1,58 @@
+"""From our diagnostics to mypy's: one error code per rule, and one place that calls `errors.report`.
+
+Codes are the names of the modules in `tilecheck/rules/`, all below the parent `tilecheck`, so that
+`# type: ignore[data-race]`, `# type: ignore[tilecheck]`, `disable_error_code` and per-module settings work. mypy checks
+code names right after it has loaded its plugins, so the list is read from the folder and no rule is imported for it.
+
+mypy knows no warnings: ours are errors there. Labels, help and notes become notes at the error's own place, since mypy
+sorts by line and a note elsewhere would be printed away from its error; they vanish with an ignored error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pkgutil import iter_modules
+from typing import Any
+
+from mypy.errorcodes import ErrorCode
+from mypy.errors import Errors
+
+import tilecheck.rules
+from tilecheck.diagnostic import Diagnostic
+
+PARENT = ErrorCode("tilecheck", "Any rule of tilecheck", "tilecheck")
+# What goes wrong inside the plugin itself is said once, under this code.
+INTERNAL = ErrorCode("tilecheck-internal", "tilecheck could not analyse a file", "tilecheck", sub_code_of=PARENT)
+CODES: dict[str, ErrorCode] = {
+    name: ErrorCode(name, f"`tilecheck explain {name}` says more", "tilecheck", sub_code_of=PARENT)
+    for name in (module.name.replace("_", "-") for module in iter_modules(tilecheck.rules.__path__))
+}
+
+
+def report(errors: Errors, finding: Diagnostic) -> None:
+    """Hand `finding` to mypy, for the file that `errors` is set to. Notes of severity `note` stay silent."""
+    if finding.severity == "note":
+        return
+    span = finding.span
+    line, column = max(span.line, 1), max(span.column - 1, 0)
+    end_line = max(span.end_line, line)
+    place: dict[str, Any] = {
+        "code": CODES.get(finding.rule, PARENT),
+        "end_line": end_line,
+        "end_column": max(span.end_column - 1, column + 1) if end_line == line else max(span.end_column - 1, 1),
+        "origin_span": range(line, end_line + 1),
+    }
+    error = errors.report(line, column, finding.message, **place)
+    for text in notes(finding):
+        errors.report(line, column, text, severity="note", parent_error=error, **place)
+
+
+def notes(finding: Diagnostic) -> Iterator[str]:
+    """The further points of a finding, a line each; a place in another line is named in words."""
+    for label in finding.labels:
+        elsewhere = label.span.path != finding.span.path
+        where = f"{label.span.path}:{label.span.line}" if elsewhere else f"line {label.span.line}"
+        yield f"{label.text} ({where})"
+    yield from finding.notes
+    if finding.help is not None:
+        yield f"help: {finding.help}"

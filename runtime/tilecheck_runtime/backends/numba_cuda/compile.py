@@ -1,0 +1,97 @@
+"""Generated source to a binary: numba-cuda makes PTX, nvJitLink makes the cubin. Neither needs a GPU or a driver.
+
+The source is registered with `linecache`, so that a numba error, a profile or a debugger shows the generated line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class CompileFailed(Exception):
+    """numba-cuda or the linker refused generated code: a bug of the lowering, with the source attached."""
+
+    def __init__(self, name: str, source: str, reason: str) -> None:
+        super().__init__(f"the generated code of `{name}` does not compile: {reason}")
+        self.source = source
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A compiled kernel: `entry` is its symbol, `image` the cubin, `ptx` the text it was made from."""
+
+    entry: str
+    image: bytes
+    ptx: str
+    capability: tuple[int, int]
+
+
+# Formats as `driver.Packed` spells them, to the numba type of the generated kernel's parameter.
+_PARAMETER = {"P": "int64", "q": "int64", "d": "float64", "?": "boolean"}
+
+
+def compile_ptx(
+    name: str,
+    source: str,
+    namespace: Mapping[str, object],
+    formats: str,
+    threads: int,
+    capability: tuple[int, int],
+    *,
+    line_info: bool = False,
+) -> tuple[str, str]:
+    """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
+    from numba import cuda, types
+
+    compiler: Any = cuda
+    file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope: dict[str, Any] = dict(namespace)
+    exec(compile(source, file, "exec"), scope)
+    signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
+    try:
+        ptx, _ = compiler.compile(
+            scope[name],
+            signature,
+            device=False,
+            abi="numba",
+            cc=capability,
+            lineinfo=line_info,
+            launch_bounds=threads,
+        )
+    except Exception as error:  # numba raises many unrelated types; all of them mean the same here
+        raise CompileFailed(name, source, str(error).strip().splitlines()[0] if str(error) else repr(error)) from error
+    entry = re.search(r"\.visible \.entry (\w+)", ptx)
+    if entry is None:
+        raise CompileFailed(name, source, "the PTX has no entry")
+    return ptx, entry[1]
+
+
+def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool = False) -> bytes:
+    """The cubin for `capability`; `accelerated` asks for the architecture-specific target (sm_90a)."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    arch = f"sm_{capability[0]}{capability[1]}{'a' if accelerated else ''}"
+    objects = [ObjectCode.from_ptx(text.encode()) for text in ptx]
+    image = Linker(*objects, options=LinkerOptions(arch=arch)).link("cubin").code
+    return bytes(image)
+
+
+def build(
+    name: str,
+    source: str,
+    namespace: Mapping[str, object],
+    formats: str,
+    threads: int,
+    capability: tuple[int, int],
+    *,
+    line_info: bool = False,
+) -> Binary:
+    """Source to cubin in one step."""
+    ptx, entry = compile_ptx(name, source, namespace, formats, threads, capability, line_info=line_info)
+    return Binary(entry, link([ptx], capability), ptx, capability)

@@ -1,0 +1,76 @@
+"""Tiles between threads: one routine moves a tile through shared memory into any other arrangement.
+
+Reshape, permutation, broadcast, extraction and layout changes differ only in the map from a target element to its
+source element, so they are one function, `remap`. Moves that need no exchange (the same registers, one value for all)
+are found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole, join_index
+from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value
+from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, put, scratch
+
+# From the coordinates in the target tile to the row-major index in the source tile.
+IndexMap = Callable[[ir.IRBuilder, Sequence[Value]], Value]
+
+
+def shared_bytes(dtype: str, layout: Layout) -> int:
+    """Bytes of the shared buffer that an exchange of a tile takes."""
+    return layout.size * SIZE[dtype]
+
+
+def put_tile(builder: ir.IRBuilder, layout: Layout, values: Sequence[Value], base: Value) -> None:
+    """Write the tile to shared memory in row-major order."""
+    for slot, value in enumerate(values):
+        index, valid = layout.row_major(builder, slot)
+        if valid is None:
+            put(builder, base, index, value)
+        else:
+            with builder.if_then(valid):
+                put(builder, base, index, value)
+
+
+def get_tile(builder: ir.IRBuilder, dtype: str, layout: Layout, base: Value, index_map: IndexMap) -> list[Value]:
+    """The registers of `layout`, read from shared memory through `index_map`."""
+    values: list[Value] = []
+    for slot in range(layout.registers):
+        coordinates, valid = layout.coordinates(builder, slot)
+        index = index_map(builder, coordinates)
+        if valid is not None:
+            index = builder.select(valid, index, I32(0))
+        values.append(get(builder, dtype, base, index))
+    return values
+
+
+def remap(
+    builder: ir.IRBuilder, dtype: str, source: Layout, target: Layout, values: Sequence[Value], index_map: IndexMap
+) -> list[Value]:
+    """The registers of `target` whose element at c is the source's element number `index_map(c)`."""
+    if source.size == 1 and isinstance(source, Whole):
+        return [values[0]] * target.registers
+    base = scratch(builder, dtype)
+    barrier(builder)
+    put_tile(builder, source, values, base)
+    barrier(builder)
+    moved = get_tile(builder, dtype, target, base, index_map)
+    barrier(builder)
+    return moved
+
+
+def needs_exchange(source: Layout, target: Layout) -> bool:
+    """Whether a reshape from `source` to `target` moves elements between threads."""
+    if isinstance(source, Linear) and isinstance(target, Linear):
+        return source.vector != target.vector
+    return not (isinstance(source, Whole) and (isinstance(target, Whole) or source.size == 1))
+
+
+def reshape(builder: ir.IRBuilder, dtype: str, source: Layout, target: Layout, values: Sequence[Value]) -> list[Value]:
+    """The same elements in row-major order, under another shape or in another layout."""
+    if not needs_exchange(source, target) and source.registers == target.registers:
+        return list(values)
+    return remap(builder, dtype, source, target, values, lambda b, at: join_index(b, target.shape, at))

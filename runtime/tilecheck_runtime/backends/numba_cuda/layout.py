@@ -1,0 +1,187 @@
+"""Layouts: which thread holds which elements of a tile.
+
+A layout answers one question, `coordinates(slot)`: where in the tile the element in register `slot` of this thread
+stands, and whether it stands in the tile at all. Everything else (loads, stores, reductions, permutations) is written
+against that answer.
+
+- `Linear`: vectors of `vector` consecutive elements dealt to the threads in turn, so that a warp reads whole lines.
+  Element (r, v) of thread t has the row-major index `(r * threads + t) * vector + v`.
+- `Whole`: every thread holds the whole (small) tile, the usual form of a reduced value.
+- `Fragments`: the accumulator of `mma.sync.m16n8`: each warp owns a rectangle of 16 x 8 pieces, 4 registers each.
+
+Invariant: a value of one shape in one kernel has one `Linear` layout, because the vector width is chosen per shape; so
+elementwise chains never move data between threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
+from tilecheck_runtime.backends.numba_cuda.shared import thread_index
+
+WHOLE_LIMIT = 8
+
+
+def split_index(builder: ir.IRBuilder, shape: Sequence[int], index: Value) -> list[Value]:
+    """The coordinates of row-major `index` in `shape`."""
+    coordinates: list[Value] = []
+    for axis in reversed(range(len(shape))):
+        extent = I32(shape[axis])
+        if axis == 0:
+            coordinates.append(index)
+        elif shape[axis] == 1:
+            coordinates.append(I32(0))
+        else:
+            coordinates.append(builder.urem(index, extent))
+            index = builder.udiv(index, extent)
+    return coordinates[::-1]
+
+
+def join_index(builder: ir.IRBuilder, shape: Sequence[int], coordinates: Sequence[Value]) -> Value:
+    """The row-major index of `coordinates` in `shape`."""
+    index: Value = I32(0)
+    for extent, coordinate in zip(shape, coordinates, strict=True):
+        index = builder.add(builder.mul(index, I32(extent)), coordinate)
+    return index
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    shape: tuple[int, ...]
+    threads: int
+    vector: int
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def registers(self) -> int:
+        return -(-self.size // (self.threads * self.vector)) * self.vector
+
+    @property
+    def exact(self) -> bool:
+        """Whether every register of every thread stands in the tile."""
+        return self.size % (self.threads * self.vector) == 0
+
+    def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
+        """The row-major index of `slot`, and whether it is in the tile (None: always)."""
+        r, v = divmod(slot, self.vector)
+        start = builder.mul(thread_index(builder), I32(self.vector))
+        index = builder.add(start, I32(r * self.threads * self.vector + v))
+        last_round = (r + 1) * self.threads * self.vector > self.size
+        return index, builder.icmp_unsigned("<", index, I32(self.size)) if last_round else None
+
+    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+        """The coordinates of `slot`, and whether it is in the tile (None: always)."""
+        index, valid = self.row_major(builder, slot)
+        return split_index(builder, self.shape, index), valid
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    shape: tuple[int, ...]
+    threads: int
+
+    vector = 1
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def registers(self) -> int:
+        return self.size
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
+        """The row-major index of `slot`; it is the same in every thread."""
+        return I32(slot), None
+
+    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+        """The coordinates of `slot`; they are the same in every thread."""
+        coordinates, index = [], slot
+        for extent in reversed(self.shape):
+            index, at = divmod(index, extent)
+            coordinates.append(I32(at))
+        return coordinates[::-1], None
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """`shape` is (..., M, N) with leading extents 1; `warps` is the grid of warps over (M, N)."""
+
+    shape: tuple[int, ...]
+    threads: int
+    warps: tuple[int, int]
+
+    vector = 1
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def registers(self) -> int:
+        return self.size // self.threads
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    @property
+    def pieces(self) -> tuple[int, int]:
+        """How many 16 x 8 pieces a warp owns, down and across."""
+        return self.shape[-2] // self.warps[0] // 16, self.shape[-1] // self.warps[1] // 8
+
+    def warp_origin(self, builder: ir.IRBuilder) -> tuple[Value, Value]:
+        """The row and column where this warp's rectangle begins."""
+        warp = builder.lshr(thread_index(builder), I32(5))
+        down = builder.udiv(warp, I32(self.warps[1]))
+        across = builder.urem(warp, I32(self.warps[1]))
+        rows, columns = self.pieces
+        return builder.mul(down, I32(rows * 16)), builder.mul(across, I32(columns * 8))
+
+    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+        """The coordinates of `slot`: piece by piece, 4 registers each."""
+        piece, q = divmod(slot, 4)
+        i, j = divmod(piece, self.pieces[1])
+        lane = builder.and_(thread_index(builder), I32(31))
+        row0, column0 = self.warp_origin(builder)
+        row = builder.add(row0, builder.add(builder.lshr(lane, I32(2)), I32(i * 16 + 8 * (q >> 1))))
+        column = builder.mul(builder.and_(lane, I32(3)), I32(2))
+        column = builder.add(column0, builder.add(column, I32(j * 8 + (q & 1))))
+        return [I32(0)] * (len(self.shape) - 2) + [row, column], None
+
+    def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
+        """The row-major index of `slot`."""
+        coordinates, valid = self.coordinates(builder, slot)
+        return join_index(builder, self.shape, coordinates), valid
+
+
+Layout = Linear | Whole | Fragments
+
+
+def fits_fragments(shape: tuple[int, ...], threads: int) -> tuple[int, int] | None:
+    """The grid of warps for an accumulator of `shape`, as square a share as possible, or None if none divides."""
+    if len(shape) < 2 or any(e != 1 for e in shape[:-2]):
+        return None
+    m, n = shape[-2:]
+    count = threads // 32
+    best: tuple[int, tuple[int, int]] | None = None
+    for down in range(1, count + 1):
+        across = count // down
+        if down * across != count or m % (16 * down) or n % (8 * across):
+            continue
+        cost = m // down + n // across
+        if best is None or cost < best[0]:
+            best = cost, (down, across)
+    return None if best is None else best[1]

@@ -1,0 +1,327 @@
+"""Reductions along one axis, and scans.
+
+A reduction has three forms. A tile whose lines are whole rounds of the block folds in registers, then across the block
+by shuffles and one exchange of a value per warp; lines that a few neighbouring lanes hold fold by shuffles alone;
+everything else goes through shared memory, where each element of the result walks its line. The combine function works
+on several values at once, so argmax is the same code on pairs (value, position).
+
+Invariant: combination is associative and commutative up to rounding, and every form combines each element once. The
+order of float additions depends on the form and the thread count, never on timing: results repeat bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
+from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole, split_index
+from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value
+from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, put, scratch, shuffle_xor, thread_index
+
+Values = list[Value]
+Combine = Callable[[ir.IRBuilder, Values, Values], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction: `dtypes` of the values that are folded together, `identity` for lanes outside the tile."""
+
+    dtypes: tuple[str, ...]
+    identity: tuple[Value, ...]
+    combine: Combine
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16
+
+
+def _offsets(dtypes: Sequence[str], count: int) -> list[int]:
+    offsets, at = [], 0
+    for dtype in dtypes:
+        offsets.append(at)
+        at += _aligned(count * SIZE[dtype])
+    return offsets
+
+
+def shared_bytes(fold_dtypes: Sequence[str], source: Layout, axis: int) -> int:
+    """Bytes of the shared buffer that `reduce_axis` takes."""
+    lines = source.size // source.shape[axis]
+    form = _form(source, axis)
+    count = source.size if form == "shared" else max(lines, lines * source.threads // 32)
+    return sum(_aligned(count * SIZE[d]) for d in fold_dtypes)
+
+
+def _form(source: Layout, axis: int) -> str:
+    if isinstance(source, Whole):
+        return "whole"
+    length = source.shape[axis]
+    if not isinstance(source, Linear) or prod(source.shape[axis + 1 :]) != 1 or not source.exact:
+        return "shared"
+    round_size = source.threads * source.vector
+    if length % round_size == 0:
+        return "block"
+    lanes = length // source.vector
+    if length % source.vector == 0 and round_size % length == 0 and lanes <= 32 and lanes & (lanes - 1) == 0:
+        return "lanes"
+    return "shared"
+
+
+def _across_lanes(builder: ir.IRBuilder, fold: Fold, values: Values, lanes: int) -> Values:
+    step = lanes // 2
+    while step:
+        values = fold.combine(builder, values, [shuffle_xor(builder, v, step) for v in values])
+        step //= 2
+    return values
+
+
+def _bases(builder: ir.IRBuilder, fold: Fold, count: int) -> list[Value]:
+    return [scratch(builder, d, o) for d, o in zip(fold.dtypes, _offsets(fold.dtypes, count), strict=True)]
+
+
+def reduce_axis(
+    builder: ir.IRBuilder, fold: Fold, source: Layout, axis: int, target: Layout, parts: Sequence[Sequence[Value]]
+) -> list[list[Value]]:
+    """Fold `source` along `axis`. `parts` holds the registers of each folded value; the result has those of `target`,
+    whose row-major order is that of the lines.
+    """
+    length = source.shape[axis]
+    inner = prod(source.shape[axis + 1 :])
+    lines = source.size // length
+    slots = [[part[s] for part in parts] for s in range(source.registers)]
+    match _form(source, axis):
+        case "whole":
+            folded = []
+            for line in range(lines):
+                start = (line // inner) * length * inner + line % inner
+                total = slots[start]
+                for k in range(1, length):
+                    total = fold.combine(builder, total, slots[start + k * inner])
+                folded.append(total)
+            return _spread_constant(folded, target)
+        case "block":
+            return _reduce_block(builder, fold, source, lines, target, slots)
+        case "lanes":
+            return _reduce_lanes(builder, fold, source, length, lines, target, slots)
+        case _:
+            return _reduce_shared(builder, fold, source, length, inner, target, parts)
+
+
+def _spread_constant(folded: list[Values], target: Layout) -> list[list[Value]]:
+    assert isinstance(target, Whole)
+    return [[line[p] for line in folded] for p in range(len(folded[0]))]
+
+
+def _read_lines(builder: ir.IRBuilder, fold: Fold, bases: list[Value], target: Layout) -> list[list[Value]]:
+    result: list[list[Value]] = [[] for _ in bases]
+    for slot in range(target.registers):
+        index, valid = target.row_major(builder, slot)
+        if valid is not None:
+            index = builder.select(valid, index, I32(0))
+        for values, dtype, base in zip(result, fold.dtypes, bases, strict=True):
+            values.append(get(builder, dtype, base, index))
+    return result
+
+
+def _reduce_block(
+    builder: ir.IRBuilder, fold: Fold, source: Layout, lines: int, target: Layout, slots: list[Values]
+) -> list[list[Value]]:
+    per_line = len(slots) // lines
+    totals: list[Values] = []
+    for line in range(lines):
+        total = slots[line * per_line]
+        for s in range(1, per_line):
+            total = fold.combine(builder, total, slots[line * per_line + s])
+        totals.append(_across_lanes(builder, fold, total, 32))
+    warps = source.threads // 32
+    if warps > 1:
+        thread = thread_index(builder)
+        warp = builder.lshr(thread, I32(5))
+        bases = _bases(builder, fold, lines * warps)
+        barrier(builder)
+        with builder.if_then(builder.icmp_unsigned("==", builder.and_(thread, I32(31)), I32(0))):
+            for line, total in enumerate(totals):
+                for base, value in zip(bases, total, strict=True):
+                    put(builder, base, builder.add(warp, I32(line * warps)), value)
+        barrier(builder)
+        if isinstance(target, Whole):
+            totals = [
+                _fold_run(builder, fold, bases, lambda k, line=line: I32(line * warps + k), warps)  # type: ignore[misc]
+                for line in range(lines)
+            ]
+            barrier(builder)
+            return _spread_constant(totals, target)
+        result: list[list[Value]] = [[] for _ in bases]
+        for slot in range(target.registers):
+            index, valid = target.row_major(builder, slot)
+            if valid is not None:
+                index = builder.select(valid, index, I32(0))
+            start = builder.mul(index, I32(warps))
+            total = _fold_run(builder, fold, bases, lambda k, s=start: builder.add(s, I32(k)), warps)  # type: ignore[misc]
+            for values, value in zip(result, total, strict=True):
+                values.append(value)
+        barrier(builder)
+        return result
+    if isinstance(target, Whole):
+        return _spread_constant(totals, target)
+    bases = _bases(builder, fold, lines)
+    barrier(builder)
+    with builder.if_then(builder.icmp_unsigned("==", thread_index(builder), I32(0))):
+        for line, total in enumerate(totals):
+            for base, value in zip(bases, total, strict=True):
+                put(builder, base, I32(line), value)
+    barrier(builder)
+    result = _read_lines(builder, fold, bases, target)
+    barrier(builder)
+    return result
+
+
+def _fold_run(
+    builder: ir.IRBuilder, fold: Fold, bases: list[Value], index: Callable[[int], Value], count: int
+) -> Values:
+    def read(k: int) -> Values:
+        return [get(builder, d, b, index(k)) for d, b in zip(fold.dtypes, bases, strict=True)]
+
+    total = read(0)
+    for k in range(1, count):
+        total = fold.combine(builder, total, read(k))
+    return total
+
+
+def _reduce_lanes(
+    builder: ir.IRBuilder, fold: Fold, source: Layout, length: int, lines: int, target: Layout, slots: list[Values]
+) -> list[list[Value]]:
+    lanes = length // source.vector
+    lines_per_round = source.threads // lanes
+    bases = _bases(builder, fold, lines)
+    thread = thread_index(builder)
+    barrier(builder)
+    for r in range(len(slots) // source.vector):
+        total = slots[r * source.vector]
+        for v in range(1, source.vector):
+            total = fold.combine(builder, total, slots[r * source.vector + v])
+        total = _across_lanes(builder, fold, total, lanes)
+        line = builder.add(builder.udiv(thread, I32(lanes)), I32(r * lines_per_round))
+        with builder.if_then(builder.icmp_unsigned("==", builder.urem(thread, I32(lanes)), I32(0))):
+            for base, value in zip(bases, total, strict=True):
+                put(builder, base, line, value)
+    barrier(builder)
+    result = _read_lines(builder, fold, bases, target)
+    barrier(builder)
+    return result
+
+
+def _reduce_shared(
+    builder: ir.IRBuilder,
+    fold: Fold,
+    source: Layout,
+    length: int,
+    inner: int,
+    target: Layout,
+    parts: Sequence[Sequence[Value]],
+) -> list[list[Value]]:
+    bases = _bases(builder, fold, source.size)
+    barrier(builder)
+    for base, part in zip(bases, parts, strict=True):
+        put_tile(builder, source, part, base)
+    barrier(builder)
+    result: list[list[Value]] = [[] for _ in bases]
+    for slot in range(target.registers):
+        line, valid = target.row_major(builder, slot)
+        if valid is not None:
+            line = builder.select(valid, line, I32(0))
+        outer_at, inner_at = split_index(builder, (source.size // length // inner, inner), line)
+        start = builder.add(builder.mul(outer_at, I32(length * inner)), inner_at)
+        total = _walk(builder, fold, bases, start, length, inner)
+        for values, value in zip(result, total, strict=True):
+            values.append(value)
+    barrier(builder)
+    return result
+
+
+def _walk(builder: ir.IRBuilder, fold: Fold, bases: list[Value], start: Value, length: int, step: int) -> Values:
+    """Fold the `length` elements from `start`, `step` apart, in a loop."""
+    first = [get(builder, d, b, start) for d, b in zip(fold.dtypes, bases, strict=True)]
+    if length == 1:
+        return first
+    before = builder.block
+    loop = builder.append_basic_block("fold")
+    after = builder.append_basic_block("folded")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    k = builder.phi(I32)
+    k.add_incoming(I32(1), before)
+    carried = []
+    for value in first:
+        phi = builder.phi(value.type)
+        phi.add_incoming(value, before)
+        carried.append(phi)
+    index = builder.add(start, builder.mul(k, I32(step)))
+    element = [get(builder, d, b, index) for d, b in zip(fold.dtypes, bases, strict=True)]
+    total = fold.combine(builder, list(carried), element)
+    following = builder.add(k, I32(1))
+    end = builder.block
+    k.add_incoming(following, end)
+    for phi, value in zip(carried, total, strict=True):
+        phi.add_incoming(value, end)
+    builder.cbranch(builder.icmp_unsigned("<", following, I32(length)), loop, after)
+    builder.position_at_end(after)
+    return total
+
+
+def scan_axis(
+    builder: ir.IRBuilder, fold: Fold, source: Layout, axis: int, reverse: bool, part: Sequence[Value]
+) -> list[Value]:
+    """The inclusive scan of `source` along `axis`, each line by one thread through shared memory."""
+    length = source.shape[axis]
+    inner = prod(source.shape[axis + 1 :])
+    lines = source.size // length
+    (base,) = _bases(builder, fold, source.size)
+    barrier(builder)
+    put_tile(builder, source, part, base)
+    barrier(builder)
+    thread = thread_index(builder)
+    for r in range(-(-lines // source.threads)):
+        line = builder.add(thread, I32(r * source.threads))
+        with builder.if_then(builder.icmp_unsigned("<", line, I32(lines))):
+            outer_at, inner_at = split_index(builder, (lines // inner, inner), line)
+            start = builder.add(builder.mul(outer_at, I32(length * inner)), inner_at)
+            if reverse:
+                start = builder.add(start, I32((length - 1) * inner))
+            _scan_line(builder, fold, base, start, length, -inner if reverse else inner)
+    barrier(builder)
+    result = []
+    for slot in range(source.registers):
+        index, valid = source.row_major(builder, slot)
+        if valid is not None:
+            index = builder.select(valid, index, I32(0))
+        result.append(get(builder, fold.dtypes[0], base, index))
+    barrier(builder)
+    return result
+
+
+def _scan_line(builder: ir.IRBuilder, fold: Fold, base: Value, start: Value, length: int, step: int) -> None:
+    if length == 1:
+        return
+    dtype = fold.dtypes[0]
+    first = get(builder, dtype, base, start)
+    before = builder.block
+    loop = builder.append_basic_block("scan")
+    after = builder.append_basic_block("scanned")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    k = builder.phi(I32)
+    k.add_incoming(I32(1), before)
+    carried = builder.phi(first.type)
+    carried.add_incoming(first, before)
+    index = builder.add(start, builder.mul(k, I32(step)))
+    (total,) = fold.combine(builder, [carried], [get(builder, dtype, base, index)])
+    put(builder, base, index, total)
+    following = builder.add(k, I32(1))
+    k.add_incoming(following, builder.block)
+    carried.add_incoming(total, builder.block)
+    builder.cbranch(builder.icmp_unsigned("<", following, I32(length)), loop, after)
+    builder.position_at_end(after)

@@ -1,0 +1,206 @@
+"""Elements in registers: how each dtype is held, computed with, and moved.
+
+A thread's share of a tile is a numba tuple of one register type, so the generated source is one line per tile op and
+every element stays in a register. The register type of a dtype is the numba type of the same width; bf16 and the 8-bit
+floats are held as unsigned bit patterns, because NVVM's LLVM has no type for them.
+
+Invariant: f16 and bf16 arithmetic computes in f32 and rounds after every op. For + - * / and sqrt that equals the
+correctly rounded result, since f32 carries more than twice the bits; so this backend and the interpreter agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from llvmlite import ir
+from numba import types
+
+I1: Final = ir.IntType(1)
+I8: Final = ir.IntType(8)
+I16: Final = ir.IntType(16)
+I32: Final = ir.IntType(32)
+I64: Final = ir.IntType(64)
+HALF: Final = ir.HalfType()
+FLOAT: Final = ir.FloatType()
+DOUBLE: Final = ir.DoubleType()
+
+Value: TypeAlias = ir.Value
+
+_NUMBA: Final[dict[str, Any]] = {
+    "f16": types.float16,
+    "bf16": types.uint16,
+    "f8e4m3": types.uint8,
+    "f8e5m2": types.uint8,
+    "f32": types.float32,
+    "f64": types.float64,
+    "bool_": types.boolean,
+    **{f"i{bits}": getattr(types, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": getattr(types, f"uint{bits}") for bits in (8, 16, 32, 64)},
+}
+
+_LLVM: Final[dict[str, ir.Type]] = {
+    "f16": HALF,
+    "bf16": I16,
+    "f8e4m3": I8,
+    "f8e5m2": I8,
+    "f32": FLOAT,
+    "f64": DOUBLE,
+    "bool_": I1,
+    "i8": I8,
+    "i16": I16,
+    "i32": I32,
+    "i64": I64,
+    "u8": I8,
+    "u16": I16,
+    "u32": I32,
+    "u64": I64,
+}
+
+SIZE: Final[dict[str, int]] = {
+    "f16": 2,
+    "bf16": 2,
+    "f8e4m3": 1,
+    "f8e5m2": 1,
+    "f32": 4,
+    "f64": 8,
+    "bool_": 1,
+    **{f"{kind}{bits}": bits // 8 for kind in "iu" for bits in (8, 16, 32, 64)},
+}
+
+
+def numba_type(dtype: str) -> Any:
+    """The numba type that holds one element of `dtype` in a register."""
+    return _NUMBA[dtype]
+
+
+def llvm_type(dtype: str) -> ir.Type:
+    """The LLVM type that holds one element of `dtype` in a register."""
+    return _LLVM[dtype]
+
+
+def is_float(dtype: str) -> bool:
+    return dtype[0] in "fb" and dtype != "bool_"
+
+
+def is_signed(dtype: str) -> bool:
+    return dtype[0] == "i"
+
+
+def is_bool(dtype: str) -> bool:
+    return dtype == "bool_"
+
+
+def work_dtype(dtype: str) -> str:
+    """The dtype that arithmetic on `dtype` is done in."""
+    return "f32" if dtype in ("f16", "bf16", "f8e4m3", "f8e5m2") else dtype
+
+
+def constant(dtype: str, value: float | int | bool) -> Value:
+    """`value` as a register constant of `dtype`."""
+    if is_bool(dtype):
+        return ir.Constant(I1, int(bool(value)))
+    if dtype in ("f16", "f32", "f64"):
+        return ir.Constant(llvm_type(dtype), float(value))
+    if is_float(dtype):
+        import numpy as np
+
+        from tilecheck.surface.dtypes import DTYPES
+
+        bits = np.array(value).astype(DTYPES[dtype].numpy()).view(f"uint{8 * SIZE[dtype]}")
+        return ir.Constant(llvm_type(dtype), int(bits))
+    width = 8 * SIZE[dtype]
+    return ir.Constant(llvm_type(dtype), int(value) & ((1 << width) - 1))
+
+
+@cache
+def _asm(text: str, result: ir.Type, operands: tuple[ir.Type, ...], constraints: str) -> ir.InlineAsm:
+    return ir.InlineAsm(ir.FunctionType(result, operands), text, constraints, side_effect=False)
+
+
+def _call_asm(builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value) -> Value:
+    return builder.call(_asm(text, result, tuple(a.type for a in args), constraints), list(args))
+
+
+def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
+    """`value` in its work dtype."""
+    match dtype:
+        case "f16":
+            return builder.fpext(value, FLOAT)
+        case "bf16":
+            return builder.bitcast(builder.shl(builder.zext(value, I32), ir.Constant(I32, 16)), FLOAT)
+        case "f8e4m3" | "f8e5m2":
+            kind = "e4m3x2" if dtype == "f8e4m3" else "e5m2x2"
+            pair = builder.zext(value, I16)
+            text = f"{{ .reg .b32 p; .reg .b16 l, h; cvt.rn.f16x2.{kind} p, $1; mov.b32 {{l, h}}, p; mov.b16 $0, l; }}"
+            bits = _call_asm(builder, text, I16, "=h,h", pair)
+            return builder.fpext(builder.bitcast(bits, HALF), FLOAT)
+        case _:
+            return value
+
+
+def narrow(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
+    """A value of the work dtype rounded to `dtype`, to nearest even; 8-bit floats saturate."""
+    match dtype:
+        case "f16":
+            return builder.fptrunc(value, HALF)
+        case "bf16":
+            return _call_asm(builder, "cvt.rn.bf16.f32 $0, $1;", I16, "=h,f", value)
+        case "f8e4m3" | "f8e5m2":
+            kind = "e4m3x2" if dtype == "f8e4m3" else "e5m2x2"
+            text = f"{{ .reg .f32 z; mov.f32 z, 0f00000000; cvt.rn.satfinite.{kind}.f32 $0, z, $1; }}"
+            return builder.trunc(_call_asm(builder, text, I16, "=h,f", value), I8)
+        case _:
+            return value
+
+
+def cast(builder: ir.IRBuilder, source: str, target: str, value: Value) -> Value:
+    """`value` of dtype `source` as dtype `target`: floats to ints truncate, ints wrap, anything to bool is `!= 0`."""
+    if source == target:
+        return value
+    wide_source, wide_target = work_dtype(source), work_dtype(target)
+    value = widen(builder, source, value)
+    if is_bool(target):
+        if is_float(wide_source):
+            return builder.fcmp_unordered("!=", value, ir.Constant(value.type, 0.0))
+        return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+    to = llvm_type(wide_target)
+    if is_float(wide_source) and is_float(wide_target):
+        if SIZE[wide_source] < SIZE[wide_target]:
+            value = builder.fpext(value, to)
+        elif SIZE[wide_source] > SIZE[wide_target]:
+            value = builder.fptrunc(value, to)
+    elif is_float(wide_source):
+        value = builder.fptosi(value, to) if is_signed(wide_target) else builder.fptoui(value, to)
+    elif is_float(wide_target):
+        value = builder.sitofp(value, to) if is_signed(wide_source) else builder.uitofp(value, to)
+    elif SIZE[wide_source] > SIZE[wide_target] and not is_bool(source):
+        value = builder.trunc(value, to)
+    elif value.type != to:
+        value = builder.sext(value, to) if is_signed(wide_source) else builder.zext(value, to)
+    return narrow(builder, target, value)
+
+
+def libdevice(builder: ir.IRBuilder, name: str, *args: Value) -> Value:
+    """Call `__nv_<name>` (with the f suffix for f32) of CUDA's libdevice."""
+    kind = args[0].type
+    symbol = f"__nv_{name}f" if kind == FLOAT else f"__nv_{name}"
+    module = builder.module
+    function = module.globals.get(symbol)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(kind, [a.type for a in args]), symbol)
+    return builder.call(function, list(args))
+
+
+Elementwise = Callable[[ir.IRBuilder, str, Sequence[Value]], Value]
+
+
+def in_work_dtype(compute: Elementwise) -> Elementwise:
+    """Lift `compute`, written for work dtypes, to every dtype: widen, compute, round."""
+
+    def lifted(builder: ir.IRBuilder, dtype: str, args: Sequence[Value]) -> Value:
+        wide = [widen(builder, dtype, a) for a in args]
+        return narrow(builder, dtype, compute(builder, work_dtype(dtype), wide))
+
+    return lifted

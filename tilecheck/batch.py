@@ -1,0 +1,162 @@
+"""Many files: gate, cache, processes.
+
+The gate reads bytes and nothing else, so a code base without kernels is decided before libcst is imported. What passes
+is looked up in the cache; what is left is checked, in this process or spread over several.
+
+Invariant: results come back in the order of the files and do not depend on the number of processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilecheck.frontend.gate import mentions_kernels
+from tilecheck.report.result import FileResult
+
+if TYPE_CHECKING:
+    from tilecheck.cache import ResultCache
+    from tilecheck.check import Options
+
+# A pool costs about a second of imports per process: below this many files one process is faster.
+_POOL_FROM = 8
+# Structured kernels nest: libcst's visitors and ours use several Python frames per level.
+_RECURSION = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file to check; `data` is None if it could not be read, `problem` says why."""
+
+    path: str
+    data: bytes | None
+    problem: str = ""
+
+
+def read_inputs(paths: Sequence[str], named: Collection[str] = ()) -> Iterator[Input]:
+    """The files of `paths` that need more than the gate. Those in `named` were asked for one by one: of them the ones
+    that are not Python at all are kept too.
+    """
+    for path in paths:
+        try:
+            if not os.path.isfile(path):
+                os.stat(path)
+                yield Input(path, None, "not a regular file")
+                continue
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            yield Input(path, None, f"cannot be opened: {(error.strerror or str(error)).lower()}")
+            continue
+        if worth_checking(data, path in named):
+            yield Input(path, data)
+
+
+def worth_checking(data: bytes, named: bool) -> bool:
+    """Whether the file with these bytes has anything to check: it passes the gate, or was named and is not Python."""
+    return mentions_kernels(data) or (named and not _is_python(data))
+
+
+def _is_python(data: bytes) -> bool:
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, "<file>", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def run(
+    inputs: Sequence[Input],
+    options: Options,
+    *,
+    jobs: int = 1,
+    cache: ResultCache | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[FileResult]:
+    """Check `inputs`; `progress(done, total)` is called as results come in."""
+    from tilecheck.cache import key_of
+    from tilecheck.modules import Modules
+
+    surroundings = key_of(*(part for item in inputs for part in (item.path, item.data or b"")))
+    modules = Modules((os.curdir,))
+    results: dict[int, FileResult] = {}
+    todo: list[tuple[int, str]] = []
+    for n, item in enumerate(inputs):
+        key = key_of(os.getcwd(), item.path, item.data or item.problem, surroundings, repr(options))
+        hit = cache.get(key, modules) if cache is not None else None
+        if hit is None:
+            todo.append((n, key))
+        else:
+            results[n] = hit
+    progress(len(results), len(inputs))
+    with contextlib.closing(_checked([inputs[n] for n, _ in todo], inputs, options, jobs)) as answers:
+        for (n, key), (result, asked) in zip(todo, answers, strict=True):
+            results[n] = result
+            if cache is not None:
+                cache.put(key, result, asked)
+            progress(len(results), len(inputs))
+    return [results[n] for n in range(len(inputs))]
+
+
+Answer = tuple[FileResult, dict[tuple[str, str], str]]
+
+
+def _checked(
+    todo: Sequence[Input], everything: Sequence[Input], options: Options, jobs: int
+) -> Generator[Answer, None, None]:
+    if jobs == 1 or len(todo) < _POOL_FROM:
+        worker = _Worker(everything, options)
+        for item in todo:
+            yield worker.check(item)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(
+        min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (everything, options)
+    )
+    try:
+        yield from pool.map(_check_in_worker, todo)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Worker:
+    """What one process keeps between files."""
+
+    def __init__(self, everything: Sequence[Input], options: Options) -> None:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
+        self._options = options
+
+    def check(self, item: Input) -> Answer:
+        from tilecheck.check import check_bytes, unreadable
+        from tilecheck.modules import Modules
+
+        if item.data is None:
+            return unreadable(item.path, item.problem), {}
+        modules = Modules((os.curdir,))
+        return check_bytes(item.path, item.data, modules, self._options), modules.asked
+
+
+_worker: _Worker | None = None
+
+
+def _start_worker(everything: Sequence[Input], options: Options) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker = _Worker(everything, options)
+
+
+def _check_in_worker(item: Input) -> Answer:
+    assert _worker is not None
+    return _worker.check(item)

@@ -1,0 +1,111 @@
+"""`tilecheck doctor`: what this machine can run, and what is missing for the rest.
+
+Checking needs only Python and the packages of the plain install; launching on a GPU needs a driver, a device and the
+`cuda` extra. Each line is one fact and, where something is missing, the one step that supplies it. Exit status 1 if
+checking or launching on the CPU would not work; a missing GPU is no fault.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from tilecheck.cli import terminal
+
+_NEEDED = ("click", "libcst", "ml-dtypes", "numpy", "platformdirs", "rich", "typing-extensions", "z3-solver")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of the report. `state` is ok, missing (optional) or broken."""
+
+    state: str
+    what: str
+    step: str = ""
+
+
+@click.command("doctor")
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Say what this machine can run: checking, mypy, the CPU, the GPU."""
+    style = {"ok": "green", "missing": "yellow", "broken": "bold red"}
+    broken = False
+    for title, facts in (("check", _checking()), ("mypy", _mypy()), ("launch on a GPU", _cuda())):
+        terminal.show([((title, "bold"),)])
+        for fact in facts:
+            broken = broken or fact.state == "broken"
+            step = f": {fact.step}" if fact.step else ""
+            terminal.show([((f"  {fact.state:<8}", style[fact.state]), (fact.what + step, ""))])
+    ctx.exit(1 if broken else 0)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _checking() -> Iterator[Fact]:
+    yield Fact("ok", "Python " + ".".join(map(str, sys.version_info[:3])))
+    for package in _NEEDED:
+        found = _installed(package)
+        if found is None:
+            yield Fact("broken", f"{package} is not installed", "pip install tilecheck")
+        else:
+            yield Fact("ok", f"{package} {found}")
+
+
+def _mypy() -> Iterator[Fact]:
+    found = _installed("mypy")
+    if found is None:
+        yield Fact("missing", "mypy is not installed", 'pip install "tilecheck[mypy]"')
+        return
+    yield Fact("ok", f"mypy {found}", "set `plugins = tilecheck` in its configuration")
+
+
+def _cuda() -> Iterator[Fact]:
+    yield Fact("ok", "the `cpu` backend needs nothing else")
+    for package in ("numba", "numba-cuda", "cuda-core", "cuda-bindings"):
+        found = _installed(package)
+        if found is None:
+            yield Fact("missing", f"{package} is not installed", 'pip install "tilecheck[cuda]"')
+        else:
+            yield Fact("ok", f"{package} {found}")
+    yield from _device()
+    if importlib.util.find_spec("cuda") is not None and _installed("cuda-tile") is not None:
+        yield Fact("ok", f"cuda-tile {_installed('cuda-tile')}", "the `tile-ir` backend")
+    else:
+        yield Fact(
+            "missing", "cuda-tile is not installed", 'pip install "tilecheck[tile-ir]" for the `tile-ir` backend'
+        )
+
+
+def _device() -> Iterator[Fact]:
+    """Driver and device, asked of the driver's own library, so that a missing toolkit does not hide them."""
+    import ctypes
+
+    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        yield Fact("missing", f"no NVIDIA driver ({library} was not found)", "kernels run on the `cpu` backend")
+        return
+    number = ctypes.c_int()
+    if driver.cuDriverGetVersion(ctypes.byref(number)) == 0:
+        yield Fact("ok", f"NVIDIA driver for CUDA {number.value // 1000}.{number.value % 1000 // 10}")
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(number)) != 0 or number.value == 0:
+        yield Fact("missing", "the driver sees no device", "check CUDA_VISIBLE_DEVICES and the driver's own tools")
+        return
+    for ordinal in range(number.value):
+        name = ctypes.create_string_buffer(256)
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        driver.cuDeviceGetName(name, 256, ordinal)
+        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, ordinal)
+        driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, ordinal)
+        yield Fact("ok", f"device {ordinal}: {name.value.decode()}, compute capability {major.value}.{minor.value}")

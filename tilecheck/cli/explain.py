@@ -1,0 +1,62 @@
+"""`tilecheck explain RULE` and `tilecheck explain FILE::KERNEL`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from tilecheck.cli import terminal
+from tilecheck.cli.check import CannotRun
+
+
+@click.command("explain")
+@click.argument("what", metavar="RULE | FILE::KERNEL")
+@click.option("--ir", "with_ir", is_flag=True, help="Show the kernel as the checks read it.")
+def command(what: str, with_ir: bool) -> None:
+    """Explain a rule, or what was proved about a kernel: from what, and where each bounds check went."""
+    if "::" in what:
+        path, _, name = what.rpartition("::")
+        _explain_kernel(path, name, with_ir)
+        return
+    if with_ir:
+        raise click.UsageError("--ir goes with FILE::KERNEL")
+    from tilecheck.report.explain import rule_page
+    from tilecheck.report.pages import pages
+
+    found = {page.name: page for page in pages()}
+    if what not in found:
+        raise click.UsageError(f"there is no rule `{what}`; `tilecheck rules` lists them, a kernel is FILE::KERNEL")
+    terminal.write(rule_page(found[what]))
+
+
+def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
+    from tilecheck.check import Options, analyse
+    from tilecheck.frontend.gate import Undecodable, read_text
+    from tilecheck.frontend.source import Source, Unreadable
+    from tilecheck.modules import Modules
+    from tilecheck.report.explain import kernel_page
+    from tilecheck.report.summary import summaries
+
+    try:
+        with open(path, "rb") as file:
+            text = read_text(file.read())
+        checked = analyse(Source(path, text), Modules((os.curdir,)), Options())
+    except OSError as error:
+        raise CannotRun(f"cannot read {path}: {error.strerror}") from None
+    except (Undecodable, Unreadable) as error:
+        raise CannotRun(f"cannot read {path}: {error.message}") from None
+    listed = summaries(checked)
+    for summary in listed:
+        if summary.name == name:
+            terminal.write(kernel_page(summary))
+            break
+    else:
+        known = ", ".join(summary.name for summary in listed) or "none"
+        raise CannotRun(f"{path} has no kernel `{name}`; its kernels: {known}")
+    if with_ir:
+        from tilecheck.ir.printer import show_kernel
+
+        kernels = [report.kernel for report in checked.tile] + [report.kernel for report in checked.simt]
+        kernel = next(kernel for kernel in kernels if kernel.name == name)
+        terminal.write("\n" + show_kernel(kernel))

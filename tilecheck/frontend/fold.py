@@ -1,0 +1,269 @@
+"""Constant folding of host expressions: what a Python expression is worth, without running the program.
+
+`fold(node, lookup)` evaluates ints, floats, strings, tuples, references to imported things and array constructors over
+names that `lookup` explains; whatever else occurs makes the result `UNKNOWN`. It never raises and never calls user code.
+
+Worked example: with `N` known as 100, `(N + 31) // 32` folds to 4 and `np.zeros((N, 2), np.float32)` to a `HostArray`
+of shape (100, 2), dtype float32 and zero contents.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+
+import libcst as cst
+
+from tilecheck.frontend.host_arrays import HostArray, array_call, dtype_name
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, ModuleValue, Ref, canonical
+
+Lookup = Callable[[str], object]
+
+_BINARY: dict[type[cst.BaseBinaryOp], Callable[..., object]] = {
+    cst.Add: operator.add,
+    cst.Subtract: operator.sub,
+    cst.Multiply: operator.mul,
+    cst.Divide: operator.truediv,
+    cst.FloorDivide: operator.floordiv,
+    cst.Modulo: operator.mod,
+    cst.Power: operator.pow,
+    cst.LeftShift: operator.lshift,
+    cst.RightShift: operator.rshift,
+    cst.BitAnd: operator.and_,
+    cst.BitOr: operator.or_,
+    cst.BitXor: operator.xor,
+}
+_COMPARE: dict[type[cst.BaseCompOp], Callable[..., object]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.Is: operator.is_,
+    cst.IsNot: operator.is_not,
+}
+_CONSTANTS: dict[str, object] = {
+    "math.pi": math.pi,
+    "math.e": math.e,
+    "math.inf": math.inf,
+    "math.nan": math.nan,
+    "math.tau": math.tau,
+    "numpy.pi": math.pi,
+    "numpy.e": math.e,
+    "numpy.inf": math.inf,
+    "numpy.nan": math.nan,
+    "numpy.newaxis": None,
+    "numba.cuda.warpsize": 32,
+}
+_BUILTINS: dict[str, object] = {"True": True, "False": False, "None": None}
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.bool": bool,
+    "builtins.len": len,
+    "builtins.min": min,
+    "builtins.max": max,
+    "builtins.abs": abs,
+    "builtins.round": round,
+    "builtins.sum": sum,
+    "builtins.divmod": divmod,
+    "builtins.pow": pow,
+    "builtins.str": str,
+    "builtins.tuple": tuple,
+    "builtins.list": list,
+    "builtins.range": range,
+    "math.ceil": math.ceil,
+    "math.floor": math.floor,
+    "math.sqrt": math.sqrt,
+    "math.log2": math.log2,
+    "math.log": math.log,
+    "math.prod": math.prod,
+    "math.gcd": math.gcd,
+    "numpy.ceil": lambda x: float(math.ceil(x)),
+    "numpy.floor": lambda x: float(math.floor(x)),
+    "numpy.sqrt": math.sqrt,
+    "numpy.prod": math.prod,
+    "numpy.log2": math.log2,
+    "builtins.zip": lambda *seqs: list(zip(*seqs, strict=False)),
+    "builtins.enumerate": lambda seq: list(enumerate(seq)),
+    "builtins.reversed": lambda seq: list(reversed(seq)),
+    "builtins.sorted": sorted,
+}
+_BUILTIN_NAMES = frozenset(name.partition(".")[2] for name in _FUNCTIONS if name.startswith("builtins."))
+# Folded numbers and sequences stay below these sizes, so that folding is quick whatever the source says.
+_MAX_BITS = 256
+_MAX_LENGTH = 1 << 16
+
+
+def is_plain(value: object) -> bool:
+    """Whether `value` is a number, string, None, or a tuple or list of such."""
+    if isinstance(value, tuple | list):
+        return all(is_plain(item) for item in value)
+    return value is None or isinstance(value, int | float | complex | str | bool | range)
+
+
+def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
+    """The value of `node`; `UNKNOWN` if any part of it is not a constant."""
+    match node:
+        case cst.Integer() | cst.Float() | cst.Imaginary() | cst.SimpleString() | cst.ConcatenatedString():
+            value: object = node.evaluated_value
+            return UNKNOWN if isinstance(value, bytes) else value
+        case cst.Name(value=name):
+            if name in _BUILTINS:
+                return _BUILTINS[name]
+            found = lookup(name)
+            if found is UNKNOWN and name in _BUILTIN_NAMES:
+                return Ref(f"builtins.{name}")
+            return found
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            if any(not isinstance(element, cst.Element) for element in elements):
+                return UNKNOWN
+            items = [fold(element.value, lookup) for element in elements]
+            return items if isinstance(node, cst.List) else tuple(items)
+        case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
+            return attribute_of(fold(base, lookup), attribute)
+        case cst.UnaryOperation(operator=sign, expression=inner):
+            return _unary(sign, fold(inner, lookup))
+        case cst.BinaryOperation(left=left, operator=op, right=right):
+            return binary(type(op), fold(left, lookup), fold(right, lookup))
+        case cst.Comparison(left=left, comparisons=targets):
+            current = fold(left, lookup)
+            for target in targets:
+                following = fold(target.comparator, lookup)
+                compare = _COMPARE.get(type(target.operator))
+                if compare is None or not (is_plain(current) and is_plain(following)):
+                    return UNKNOWN
+                outcome = _attempt(compare, current, following)
+                if outcome is not True:
+                    return outcome
+                current = following
+            return True
+        case cst.BooleanOperation(left=left, operator=logic, right=right):
+            first = fold(left, lookup)
+            if not is_plain(first):
+                return UNKNOWN
+            stops = not first if isinstance(logic, cst.And) else bool(first)
+            return first if stops else fold(right, lookup)
+        case cst.IfExp(test=test, body=body, orelse=orelse):
+            chosen = fold(test, lookup)
+            if not is_plain(chosen):
+                return UNKNOWN
+            return fold(body if chosen else orelse, lookup)
+        case cst.Subscript(value=base, slice=elements):
+            return _subscript(fold(base, lookup), [_index(element.slice, lookup) for element in elements])
+        case cst.Call():
+            return fold_call(node, lookup)
+    return UNKNOWN
+
+
+def attribute_of(base: object, name: str) -> object:
+    """`base.name`."""
+    if isinstance(base, Ref):
+        path = canonical(f"{base.path}.{name}")
+        return _CONSTANTS.get(path, Ref(path))
+    if isinstance(base, ModuleValue):
+        return base.scope.lookup(name)
+    if isinstance(base, ClassValue):
+        return base.scope.own(name) if name in base.scope.bindings else UNKNOWN
+    if isinstance(base, HostArray):
+        return base.attribute(name)
+    return UNKNOWN
+
+
+def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
+    """`left op right` on plain values; arrays combine to arrays of unknown contents."""
+    if isinstance(left, HostArray) or isinstance(right, HostArray):
+        return HostArray.combined(left, right)
+    function = _BINARY.get(op)
+    if function is None or not (is_plain(left) and is_plain(right)):
+        return UNKNOWN
+    if isinstance(left, int) and isinstance(right, int):
+        if op in (cst.Power, cst.LeftShift) and (abs(right) > _MAX_BITS or abs(left) >> _MAX_BITS):
+            return UNKNOWN
+    elif op is cst.Multiply and isinstance(left, tuple | list | str) and isinstance(right, int) and right > _MAX_LENGTH:
+        return UNKNOWN
+    return _attempt(function, left, right)
+
+
+def fold_call(node: cst.Call, lookup: Lookup) -> object:
+    """The value of a call of a known pure function, an array constructor or a dtype."""
+    function = fold(node.func, lookup)
+    if any(argument.star for argument in node.args):
+        return UNKNOWN
+    args = [fold(argument.value, lookup) for argument in node.args if argument.keyword is None]
+    kwargs = {a.keyword.value: fold(a.value, lookup) for a in node.args if a.keyword is not None}
+    if isinstance(node.func, cst.Attribute) and not isinstance(function, Ref):
+        owner = fold(node.func.value, lookup)
+        if isinstance(owner, HostArray):
+            return owner.method(node.func.attr.value, args, kwargs)
+        return UNKNOWN
+    if not isinstance(function, Ref):
+        return UNKNOWN
+    return call_ref(function, args, kwargs)
+
+
+def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> object:
+    """The value of calling the library function `function`."""
+    if function.path in ("numpy.random.default_rng", "numpy.random.RandomState"):
+        return Ref(f"{function.path}()")
+    known = _FUNCTIONS.get(function.path)
+    if function.path == "builtins.len" and len(args) == 1 and isinstance(args[0], HostArray):
+        extents = args[0].shape
+        return UNKNOWN if not extents or extents[0] is None else extents[0]
+    if known is not None:
+        if all(is_plain(a) for a in args) and not kwargs:
+            return _attempt(known, *args)
+        if function.path in ("builtins.zip", "builtins.enumerate") and all(isinstance(a, tuple | list) for a in args):
+            return _attempt(known, *args)
+        return UNKNOWN
+    made = array_call(function.path, args, kwargs)
+    if made is not None:
+        return made
+    name = dtype_name(function)
+    if name is not None and len(args) == 1 and isinstance(args[0], int | float) and not kwargs:
+        if "int" in name:
+            return _attempt(int, args[0])
+        return bool(args[0]) if name == "bool" else float(args[0])
+    return UNKNOWN
+
+
+def _attempt(function: Callable[..., object], *args: object) -> object:
+    try:
+        result = function(*args)
+    except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
+        return UNKNOWN
+    if isinstance(result, int) and result.bit_length() > _MAX_BITS:
+        return UNKNOWN
+    return result
+
+
+def _unary(sign: cst.BaseUnaryOp, value: object) -> object:
+    if not is_plain(value):
+        return UNKNOWN
+    if isinstance(sign, cst.Minus):
+        return _attempt(operator.neg, value)
+    if isinstance(sign, cst.Plus):
+        return _attempt(operator.pos, value)
+    if isinstance(sign, cst.BitInvert):
+        return _attempt(operator.invert, value)
+    return not value
+
+
+def _index(node: cst.BaseSlice, lookup: Lookup) -> object:
+    if isinstance(node, cst.Index):
+        return fold(node.value, lookup)
+    assert isinstance(node, cst.Slice)
+    parts = [None if part is None else fold(part, lookup) for part in (node.lower, node.upper, node.step)]
+    if all(part is None or isinstance(part, int) for part in parts):
+        return slice(*parts)
+    return UNKNOWN
+
+
+def _subscript(base: object, index: list[object]) -> object:
+    if isinstance(base, HostArray):
+        return base.item(index)
+    if isinstance(base, tuple | list | str | range) and len(index) == 1 and isinstance(index[0], int | slice):
+        return _attempt(operator.getitem, base, index[0])
+    return UNKNOWN

@@ -1,0 +1,49 @@
+"""The text gate: which files are worth parsing at all.
+
+A file whose text names neither tilecheck, numba's cuda nor cuda.tile holds no kernel and no host code of one, so it is
+decided on its bytes, before anything is decoded, parsed or imported. `read_text` then decodes the few that pass, by
+Python's own rules (a byte order mark or a coding line, else UTF-8).
+
+Invariant: the gate answers False only when the file cannot hold a kernel. Every source encoding that Python reads
+keeps ASCII letters as they are (UTF-16 and UTF-32 are not source encodings), so that a search of bytes is enough.
+This module imports nothing heavy: a run over a code base without kernels never loads libcst.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+
+_GATE = re.compile(rb"tilecheck|numba|cuda")
+
+
+class Undecodable(Exception):
+    """The bytes are no Python source text: `message` in words, `line` from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+def mentions_kernels(data: bytes) -> bool:
+    """Whether the file with these bytes may hold a kernel or its host code."""
+    return _GATE.search(data) is not None
+
+
+def read_text(data: bytes) -> str:
+    r"""The source text of `data`, its line ends as `\n`. Raises `Undecodable`."""
+    zero = data.find(b"\0")
+    if zero >= 0:
+        raise Undecodable("binary data, not Python source", data.count(b"\n", 0, zero) + 1)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise Undecodable(str(error.msg), 1) from None
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Undecodable(f"byte 0x{data[error.start]:02x} is not {encoding} text", line) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")

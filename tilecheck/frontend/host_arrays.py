@@ -1,0 +1,438 @@
+"""Arrays as host code shows them: shape, dtype, buffer and, where it is trivial, contents.
+
+A `HostArray` is a strided window on a numbered buffer, so that two arguments that share memory are seen to: `x[1:]` and
+`x[:-1]` have one `buffer` and overlapping offsets. An extent that could not be read is None. Contents are kept only as
+a recipe (`full`, `arange`, `values`); whatever else happened to the array makes them None.
+
+Worked example: `cuda.to_device(np.arange(60.0))[1:]` has shape (59,), dtype float64, offset 1, and contents
+`arange` from 1 in steps of 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tilecheck.frontend.scopes import UNKNOWN, Ref
+
+Extent = int | None
+_buffers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Element `i` (row-major) is `start + i * step`, or `values[i]` when `values` is given."""
+
+    start: float = 0
+    step: float = 0
+    values: tuple[object, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostArray:
+    """`shape` is None when even the rank is unknown. `offset` and `strides` count elements of `buffer`; None when they
+    are unknown. `host` arrays are copied at each launch, so they never overlap on the device.
+    """
+
+    shape: tuple[Extent, ...] | None
+    dtype: str | None = None
+    contents: Contents | None = None
+    host: bool = True
+    buffer: int = field(default_factory=lambda: next(_buffers))
+    offset: int | None = 0
+    strides: tuple[int | None, ...] | None = None
+
+    @property
+    def size(self) -> Extent:
+        """The number of elements, None if an extent is unknown."""
+        total = 1
+        for extent in self.shape if self.shape is not None else (None,):
+            if extent is None:
+                return None
+            total *= extent
+        return total
+
+    def steps(self) -> tuple[int | None, ...]:
+        """The strides in elements, row-major unless stated."""
+        assert self.shape is not None
+        if self.strides is not None:
+            return self.strides
+        result: list[int | None] = []
+        step: int | None = 1
+        for extent in reversed(self.shape):
+            result.append(step)
+            step = None if step is None or extent is None else step * extent
+        return tuple(reversed(result))
+
+    def fresh(self, *, host: bool = True) -> HostArray:
+        """A copy in a buffer of its own."""
+        contents = self.contents if self.contiguous() else None
+        return HostArray(self.shape, self.dtype, contents, host)
+
+    def contiguous(self) -> bool:
+        return self.strides is None
+
+    def vague(self) -> HostArray:
+        """The same array after something unknown was written to it."""
+        return replace(self, contents=None)
+
+    def attribute(self, name: str) -> object:
+        """`array.name`."""
+        if name == "shape":
+            if self.shape is None:
+                return UNKNOWN
+            return tuple(UNKNOWN if extent is None else extent for extent in self.shape)
+        if name == "size":
+            return UNKNOWN if self.size is None else self.size
+        if name == "ndim":
+            return UNKNOWN if self.shape is None else len(self.shape)
+        if name == "dtype":
+            return UNKNOWN if self.dtype is None else Ref(f"numpy.{self.dtype}")
+        if name == "T" and self.shape is not None:
+            steps = tuple(reversed(self.steps())) if len(self.shape) > 1 else self.strides
+            return replace(self, shape=tuple(reversed(self.shape)), strides=steps, contents=None)
+        if name in ("nbytes", "itemsize") and self.dtype is not None:
+            width = itemsize(self.dtype)
+            total: Extent = 1 if name == "itemsize" else self.size
+            return UNKNOWN if width is None or total is None else width * total
+        return UNKNOWN
+
+    def method(self, name: str, args: list[object], kwargs: dict[str, object]) -> object:
+        """`array.name(*args)` where it gives an array."""
+        if name == "astype":
+            return replace(self.fresh(), dtype=dtype_name(args[0]) if args else None)
+        if name in ("copy", "copy_to_host"):
+            return self.fresh()
+        if name in ("ravel", "flatten"):
+            shape = (self.size,)
+            return replace(self, shape=shape) if self.contiguous() else HostArray(shape, self.dtype, host=self.host)
+        if name == "reshape":
+            extents = shape_of(args[0] if len(args) == 1 else tuple(args))
+            if extents is None:
+                return HostArray(None, self.dtype, host=self.host)
+            shape_with_rest = _fill_rest(args[0] if len(args) == 1 else tuple(args), extents, self.size)
+            if self.contiguous():
+                return replace(self, shape=shape_with_rest)
+            return HostArray(shape_with_rest, self.dtype, host=self.host)
+        if name == "view":
+            return replace(self, dtype=dtype_name(args[0]) if args else self.dtype, shape=None, contents=None)
+        return UNKNOWN
+
+    def item(self, index: list[object]) -> object:
+        """`array[index]`: a view, an element if it is known, or UNKNOWN."""
+        if self.shape is None or len(index) > len(self.shape):
+            return UNKNOWN
+        shape: list[Extent] = []
+        strides: list[int | None] = []
+        offset = self.offset
+        steps = self.steps()
+        for axis, extent in enumerate(self.shape):
+            part = index[axis] if axis < len(index) else slice(None)
+            step = steps[axis]
+            if isinstance(part, slice):
+                if part == slice(None):
+                    shape.append(extent)
+                    strides.append(step)
+                    continue
+                if extent is None:
+                    shape.append(None)
+                    strides.append(None)
+                    offset = None
+                    continue
+                start, stop, by = part.indices(extent)
+                shape.append(len(range(start, stop, by)))
+                strides.append(None if step is None else step * by)
+                offset = None if offset is None or step is None else offset + start * step
+            elif isinstance(part, int):
+                at = part + extent if part < 0 and extent is not None else part
+                offset = None if offset is None or step is None else offset + at * step
+            else:
+                return UNKNOWN
+        if not shape:
+            return self._element(offset)
+        view = replace(self, shape=tuple(shape), strides=tuple(strides), offset=offset)
+        return replace(view, contents=self._window(view))
+
+    def _element(self, at: int | None) -> object:
+        if self.contents is None or at is None or self.offset is None:
+            return UNKNOWN
+        place = at - self.offset
+        if self.contents.values is not None:
+            inside = 0 <= place < len(self.contents.values)
+            return self.contents.values[place] if inside else UNKNOWN
+        return self.contents.start + place * self.contents.step
+
+    def _window(self, view: HostArray) -> Contents | None:
+        if self.contents is None or self.contents.values is not None:
+            return None
+        if self.contents.step == 0:
+            return self.contents
+        one_axis = len(self.shape or ()) == 1 and len(view.shape or ()) == 1
+        if not one_axis or view.offset is None or self.offset is None:
+            return None
+        own, new = self.steps()[0], view.steps()[0]
+        if not own or new is None:
+            return None
+        first = (view.offset - self.offset) // own
+        return Contents(self.contents.start + first * self.contents.step, self.contents.step * (new // own))
+
+    @staticmethod
+    def combined(left: object, right: object) -> HostArray:
+        """The result of an elementwise operation: shape if it is plain, contents unknown."""
+        arrays = [side for side in (left, right) if isinstance(side, HostArray)]
+        shapes = {array.shape for array in arrays}
+        same = len(shapes) == 1 and (len(arrays) == 2 or isinstance(left if arrays[0] is right else right, int | float))
+        dtypes = {array.dtype for array in arrays}
+        dtype = next(iter(dtypes)) if len(dtypes) == 1 and len(arrays) == 2 else None
+        return HostArray(arrays[0].shape if same else None, dtype)
+
+
+_DTYPE_ALIASES = {
+    "float_": "float64",
+    "float": "float64",
+    "double": "float64",
+    "single": "float32",
+    "half": "float16",
+    "int": "int64",
+    "int_": "int64",
+    "intp": "int64",
+    "uintp": "uint64",
+    "uint": "uint64",
+    "intc": "int32",
+    "uintc": "uint32",
+    "byte": "int8",
+    "ubyte": "uint8",
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "longlong": "int64",
+    "ulonglong": "uint64",
+    "long_": "int64",
+    "ulong": "uint64",
+    "bool": "bool",
+    "bool_": "bool",
+    "boolean": "bool",
+    "b1": "bool",
+    "complex": "complex128",
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "i1": "int8",
+    "i2": "int16",
+    "i4": "int32",
+    "i8": "int64",
+    "u1": "uint8",
+    "u2": "uint16",
+    "u4": "uint32",
+    "u8": "uint64",
+    "c8": "complex64",
+    "c16": "complex128",
+    "f": "float32",
+    "d": "float64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "bf16": "bfloat16",
+}
+_DTYPES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+
+
+def itemsize(dtype: str) -> int | None:
+    """Bytes of one element, None for a dtype that is not a plain number."""
+    return _DTYPES.get(dtype)
+
+
+def dtype_name(value: object) -> str | None:
+    """The NumPy name of a dtype written as `np.float32`, `numba.float32`, `"f4"`, `float`; None if it is none."""
+    if isinstance(value, Ref):
+        head, _, name = value.path.rpartition(".")
+        if head not in ("numpy", "numba", "builtins", "numba.cuda", "tilecheck"):
+            return None
+    elif isinstance(value, str):
+        name = value.lstrip("<>=|")
+    else:
+        return None
+    name = _DTYPE_ALIASES.get(name, name)
+    return name if name in _DTYPES else None
+
+
+def shape_of(value: object) -> tuple[Extent, ...] | None:
+    """A shape argument as extents; an unknown or negative entry is None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return (value if value >= 0 else None,)
+    if isinstance(value, tuple | list):
+        return tuple(item if isinstance(item, int) and item >= 0 else None for item in value)
+    return None
+
+
+def _fill_rest(value: object, extents: tuple[Extent, ...], size: Extent) -> tuple[Extent, ...]:
+    """Replace the one -1 of a reshape by what is left of `size`."""
+    asked = value if isinstance(value, tuple | list) else (value,)
+    if list(asked).count(-1) != 1 or size is None:
+        return extents
+    known = 1
+    for item in asked:
+        if item != -1:
+            if not isinstance(item, int):
+                return extents
+            known *= item
+    return tuple(size // known if item == -1 and known else extent for item, extent in zip(asked, extents, strict=True))
+
+
+def nested_values(value: object) -> tuple[tuple[int, ...], tuple[object, ...]] | None:
+    """Shape and flat values of nested sequences of numbers, None if ragged or not plain."""
+    if isinstance(value, int | float | complex):
+        return (), (value,)
+    if not isinstance(value, list | tuple | range) or len(value) > 1 << 14:
+        return None
+    parts = [nested_values(item) for item in value]
+    if not parts:
+        return (0,), ()
+    first = parts[0]
+    flat: list[object] = []
+    for part in parts:
+        if part is None or first is None or part[0] != first[0]:
+            return None
+        flat.extend(part[1])
+    assert first is not None
+    return (len(parts), *first[0]), tuple(flat)
+
+
+def _default_dtype(values: Sequence[object]) -> str:
+    if any(isinstance(v, complex) for v in values):
+        return "complex128"
+    if any(isinstance(v, float) for v in values) or not values:
+        return "float64"
+    return "bool" if all(isinstance(v, bool) for v in values) else "int64"
+
+
+_FILLED = {"zeros": 0, "ones": 1, "empty": None, "full": None}
+_DEVICE = frozenset({"device_array", "pinned_array", "mapped_array", "managed_array"})
+
+
+def array_call(path: str, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
+    """The array that a call of the library function `path` makes, None if it makes none that we know."""
+    head, _, name = path.rpartition(".")
+    first = args[0] if args else kwargs.get("shape", kwargs.get("ary", kwargs.get("obj")))
+    if head in ("numpy", "cupy"):
+        return _numpy_call(name, first, args, kwargs, host=head == "numpy")
+    if head == "numpy.random" or head.startswith("numpy.random."):
+        return _random_call(name, args, kwargs)
+    if head == "numba.cuda":
+        if name in _DEVICE:
+            dtype = dtype_name(args[1] if len(args) > 1 else kwargs.get("dtype", "float64"))
+            return HostArray(shape_of(first), dtype, host=name == "pinned_array")
+        if name in ("to_device", "as_cuda_array") and isinstance(first, HostArray):
+            return first.fresh(host=False) if name == "to_device" else replace(first, host=False)
+        if name == "device_array_like" and isinstance(first, HostArray):
+            return HostArray(first.shape, first.dtype, host=False)
+        if name.endswith("_array_like") and isinstance(first, HostArray):
+            return HostArray(first.shape, first.dtype, host=name.startswith("pinned"))
+        if name in _DEVICE or name in ("to_device", "device_array_like"):
+            return HostArray(None, host=False)
+    if path == "numba.cuda.random.create_xoroshiro128p_states":
+        return HostArray(shape_of(first), None, host=False)
+    return None
+
+
+def _numpy_call(
+    name: str, first: object, args: list[object], kwargs: dict[str, object], *, host: bool
+) -> HostArray | None:
+    dtype_given = kwargs.get("dtype")
+    if name in _FILLED:
+        place = 2 if name == "full" else 1
+        value = _FILLED[name] if name != "full" else (args[1] if len(args) > 1 else kwargs.get("fill_value"))
+        given = args[place] if len(args) > place else dtype_given
+        fallback = _default_dtype([value]) if name == "full" and isinstance(value, int | float) else "float64"
+        dtype = fallback if given is None else dtype_name(given)
+        contents = Contents(value) if isinstance(value, int | float) else None
+        return HostArray(shape_of(first), dtype, contents, host)
+    if name.removesuffix("_like") in _FILLED and name.endswith("_like") and isinstance(first, HostArray):
+        dtype = first.dtype if dtype_given is None else dtype_name(dtype_given)
+        filled = _FILLED[name.removesuffix("_like")]
+        return HostArray(first.shape, dtype, None if filled is None else Contents(filled), host)
+    if name == "arange":
+        return _arange(args, kwargs, host=host)
+    if name == "linspace":
+        count = args[2] if len(args) > 2 else kwargs.get("num", 50)
+        return HostArray(shape_of(count), "float64" if dtype_given is None else dtype_name(dtype_given), None, host)
+    if name in ("array", "asarray", "ascontiguousarray"):
+        if isinstance(first, HostArray):
+            copied = first.fresh() if name == "array" else first
+            return copied if dtype_given is None else replace(copied.fresh(), dtype=dtype_name(dtype_given))
+        given = args[1] if len(args) > 1 else dtype_given
+        read = nested_values(first)
+        if read is None:
+            return HostArray(_partial_shape(first), None if given is None else dtype_name(given), None, host)
+        dtype = _default_dtype(read[1]) if given is None else dtype_name(given)
+        return HostArray(read[0], dtype, Contents(values=read[1]), host)
+    if name in ("eye", "identity"):
+        rows = shape_of(first)
+        return HostArray(None if rows is None else (*rows, *rows), "float64", None, host)
+    return None
+
+
+def _partial_shape(value: object) -> tuple[Extent, ...] | None:
+    """The leading extent of a display whose items are unknown scalars or arrays: the rank is known only for scalars."""
+    if isinstance(value, list | tuple) and value and all(isinstance(item, int | float | complex) for item in value):
+        return (len(value),)
+    return None
+
+
+def _arange(args: list[object], kwargs: dict[str, object], *, host: bool) -> HostArray:
+    numbers = [a for a in args if isinstance(a, int | float)]
+    given = kwargs.get("dtype", args[3] if len(args) > 3 else None)
+    if len(numbers) < len(args[:3]) or not numbers:
+        return HostArray((None,), None if given is None else dtype_name(given), None, host)
+    start: float = 0 if len(numbers) == 1 else numbers[0]
+    stop: float = numbers[0] if len(numbers) == 1 else numbers[1]
+    step: float = numbers[2] if len(numbers) > 2 else 1
+    count = max(0, -int(-(stop - start) // step)) if step else 0
+    dtype = _default_dtype([start, stop, step]) if given is None else dtype_name(given)
+    return HostArray((count,), dtype, Contents(start, step), host)
+
+
+_RANDOM_SHAPE = {"rand": None, "randn": None, "random": 0, "random_sample": 0, "standard_normal": 0, "permutation": 0}
+_RANDOM_SIZE = {"randint": 2, "integers": 2, "uniform": 2, "normal": 2, "choice": 1}
+
+
+def _random_call(name: str, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
+    if name in ("rand", "randn"):
+        return HostArray(shape_of(tuple(args)), "float64") if args else None
+    size = kwargs.get("size")
+    if size is None and name in _RANDOM_SHAPE and args:
+        size = args[0].shape if isinstance(args[0], HostArray) else args[0]
+    if size is None and name in _RANDOM_SIZE and len(args) > _RANDOM_SIZE[name]:
+        size = args[_RANDOM_SIZE[name]]
+    if size is None:
+        return None
+    integral = name in ("randint", "integers", "permutation")
+    given = kwargs.get("dtype")
+    dtype = ("int64" if integral else "float64") if given is None else dtype_name(given)
+    return HostArray(shape_of(size), dtype)

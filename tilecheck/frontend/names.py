@@ -1,0 +1,455 @@
+"""What a name means, read from the source alone: no import, no execution.
+
+`Scope` answers for one module or one enclosing function: imports and their aliases, `import tilecheck as tc`,
+`from tilecheck import kernel as k`, re-exports of sibling modules, functions, `Dim` classes, constants, and aliases of
+any of these. The answer is a `Meaning`; what cannot be known is `Unusable` with the reason in words, so that an error
+can say why.
+
+Invariant: a meaning is the same at every point of the file. A name that is assigned more than once, or through
+`global`, has no such meaning and is `Unusable`, so folding a constant is always right.
+
+    import tilecheck as tc                      # scope.name("tc")           External("tilecheck")
+    from dims import BM as ROWS                 # scope.name("ROWS")         DimClass(key="dims.py::BM", name="BM")
+    SCALE = 1 / 8                               # scope.name("SCALE")        Constant(0.125)
+    jit = tc.kernel                             # scope.name("jit")          External("tilecheck.kernel")
+
+Modules are found by a `Resolver`: `resolve("dims", importer)` gives the `Source` of the module `dims` as seen from the
+file `importer`, or None; relative imports keep their dots (`".dims"`). Modules of tilecheck, numba, cuda, numpy and the
+standard library are never opened. At run time `frontend/live.py` answers the same questions from live objects.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import libcst as cst
+
+from tilecheck.frontend.constants import NotConstant, fold
+from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.ir.kernel import DimDecl
+
+_CLOSED = frozenset(
+    {"tilecheck", "tilecheck_runtime", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names}
+)
+
+
+class Resolver(Protocol):
+    """Finds the source of the module `module` as imported by the file `importer`; None if there is none to read."""
+
+    def __call__(self, module: str, importer: str) -> Source | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A thing of a module that is not read: its dotted path, such as `tilecheck.kernel` or `statistics.mean`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module whose source is at hand."""
+
+    name: str
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function with source. `names` resolves what its body mentions and does not assign."""
+
+    node: cst.FunctionDef
+    source: Source
+    names: Names
+    method: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DimClass:
+    """A `Dim` class."""
+
+    decl: DimDecl
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An int, float, bool, str, None, or a tuple of these."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name for an expression that is no constant, such as `Vector = Tensor[Mut, f32, BM]`."""
+
+    node: cst.BaseExpression
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """No meaning that a checker may rely on; `reason` follows the name in a message: "`COUNT` is assigned twice"."""
+
+    reason: str
+
+
+Meaning = External | Module | Function | DimClass | Constant | Alias | Unusable
+
+
+class Names(Protocol):
+    """Whoever can say what a bare name means; None if the name is not bound at all."""
+
+    def name(self, name: str) -> Meaning | None: ...
+
+
+def meaning(node: cst.BaseExpression, names: Names) -> Meaning | None:
+    """What the dotted or constant expression `node` means; None if it is unbound or no such expression."""
+    match node:
+        case cst.Name(value=name):
+            return names.name(name)
+        case cst.Attribute(value=base, attr=cst.Name(value=attr)):
+            return _attribute(meaning(base, names), attr)
+        case _:
+            return _constant(node, names)
+
+
+def path_of(node: cst.BaseExpression, names: Names) -> str | None:
+    """The dotted path of what `node` means, if it is `External`: `tc.kernel` gives `tilecheck.kernel`."""
+    found = meaning(node, names)
+    return found.path if isinstance(found, External) else None
+
+
+def dotted(node: cst.BaseExpression) -> str | None:
+    """`a.b.c` as text, None for any other expression."""
+    match node:
+        case cst.Name(value=name):
+            return name
+        case cst.Attribute(value=base, attr=cst.Name(value=attr)):
+            inner = dotted(base)
+            return None if inner is None else f"{inner}.{attr}"
+        case _:
+            return None
+
+
+def _attribute(base: Meaning | None, attr: str) -> Meaning | None:
+    match base:
+        case External(path=path):
+            return External(f"{path}.{attr}")
+        case Module(name=name, names=names):
+            found = names.name(attr)
+            return found if found is not None else Unusable(f"is not defined in `{name}`")
+        case Unusable():
+            return base
+        case _:
+            return None
+
+
+def _constant(node: cst.BaseExpression, names: Names) -> Meaning | None:
+    def lookup(inner: cst.BaseExpression) -> object:
+        found = meaning(inner, names)
+        if isinstance(found, Constant):
+            return found.value
+        if isinstance(found, DimClass) and found.decl.size is not None:
+            return found.decl.size
+        raise NotConstant
+
+    try:
+        return Constant(fold(node, lookup))
+    except NotConstant:
+        return None
+
+
+# ---- bindings: what a block of statements binds, before asking what it means
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    module: str
+    item: str | None  # None: the module itself
+
+
+@dataclass(frozen=True, slots=True)
+class _Def:
+    node: cst.FunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    node: cst.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    node: cst.BaseExpression | None  # None: bound by a loop, a `with`, an unpacking
+
+
+_Binding = _Import | _Def | _Class | _Value
+
+
+def _bindings(statements: Iterator[cst.BaseStatement | cst.BaseSmallStatement]) -> Iterator[tuple[str, _Binding]]:
+    for statement in statements:
+        match statement:
+            case cst.FunctionDef(name=cst.Name(value=name)):
+                yield name, _Def(statement)
+            case cst.ClassDef(name=cst.Name(value=name)):
+                yield name, _Class(statement)
+            case cst.Import() | cst.ImportFrom():
+                yield from _imports(statement)
+            case cst.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _targets(target.target, value)
+            case cst.AnnAssign(target=target, value=value) if value is not None:
+                yield from _targets(target, value)
+            case cst.AugAssign(target=target):
+                yield from ((name, _Value(None)) for _ in range(2) for name, _ in _targets(target, None))
+            case cst.For(target=target):
+                yield from _targets(target, None)
+            case cst.With(items=items):
+                for item in items:
+                    if item.asname is not None:
+                        yield from _targets(item.asname.name, None)
+            case _:
+                pass
+
+
+def _imports(statement: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, _Binding]]:
+    if isinstance(statement, cst.Import):
+        for alias in statement.names:
+            path = dotted(alias.name) or ""
+            if alias.asname is None:
+                yield path.partition(".")[0], _Import(path.partition(".")[0], None)
+            elif (name := _as_name(alias)) is not None:
+                yield name, _Import(path, None)
+        return
+    module = "." * len(statement.relative) + (dotted(statement.module) or "" if statement.module else "")
+    if isinstance(statement.names, cst.ImportStar):
+        yield f"*{module}", _Import(module, None)
+        return
+    for alias in statement.names:
+        item = dotted(alias.name) or ""
+        yield _as_name(alias) or item, _Import(module, item)
+
+
+def _as_name(alias: cst.ImportAlias) -> str | None:
+    name = alias.asname.name if alias.asname is not None else None
+    return name.value if isinstance(name, cst.Name) else None
+
+
+def _targets(target: cst.BaseExpression, value: cst.BaseExpression | None) -> Iterator[tuple[str, _Binding]]:
+    match target:
+        case cst.Name(value=name):
+            yield name, _Value(value)
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            parts: list[cst.BaseExpression | None] = [None] * len(elements)
+            if isinstance(value, cst.Tuple) and len(value.elements) == len(elements):
+                parts = [e.value for e in value.elements]
+            for element, part in zip(elements, parts, strict=True):
+                yield from _targets(element.value, part)
+        case _:
+            pass
+
+
+def statements_of(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement | cst.BaseSmallStatement]:
+    """The statements of a block in order, those of nested `if`, `try`, `with` and loops included, defs not entered."""
+    blocks: list[cst.CSTNode] = [body]
+    while blocks:
+        block = blocks.pop()
+        match block:
+            case cst.SimpleStatementLine(body=small) | cst.SimpleStatementSuite(body=small):
+                yield from small
+            case cst.FunctionDef() | cst.ClassDef():
+                yield block
+            case _:
+                if isinstance(block, cst.For | cst.With | cst.While | cst.Try | cst.If):
+                    yield block
+                inner = [child for child in block.children if isinstance(child, _BLOCKS)]
+                blocks.extend(reversed(inner))
+
+
+_BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.Else, cst.Finally, cst.ExceptHandler, cst.SimpleStatementLine)
+
+
+class Scope:
+    """The names of one module (`function` is None) or of one enclosing function, backed by its `parent`."""
+
+    def __init__(
+        self,
+        source: Source,
+        resolve: Resolver,
+        parent: Scope | None = None,
+        function: cst.FunctionDef | None = None,
+        modules: dict[str, Scope] | None = None,
+    ) -> None:
+        self.source = source
+        self.resolve = resolve
+        self.parent = parent
+        self.function = function
+        # One scope per file, shared by all scopes that came from one, so that circles are noticed.
+        self.modules = {} if modules is None else modules
+        if function is None:
+            self.modules[source.path] = self
+        self._known: dict[str, Meaning | None] = {}
+        self._asked: set[str] = set()
+
+    @cached_property
+    def _bound(self) -> dict[str, list[_Binding]]:
+        body = self.source.module if self.function is None else self.function.body
+        found: dict[str, list[_Binding]] = {}
+        for name, binding in _bindings(statements_of(body)):
+            found.setdefault(name, []).append(binding)
+        if self.function is not None:
+            for param in parameters(self.function):
+                found.setdefault(param.name.value, []).append(_Value(None))
+        return found
+
+    @cached_property
+    def _globals(self) -> frozenset[str]:
+        """The module names that some function of this file declares `global`."""
+        if "global " not in self.source.text:
+            return frozenset()
+        found: set[str] = set()
+        queue = list(statements_of(self.source.module))
+        while queue:
+            statement = queue.pop()
+            if isinstance(statement, cst.Global):
+                found.update(item.name.value for item in statement.names)
+            elif isinstance(statement, cst.FunctionDef | cst.ClassDef):
+                queue.extend(statements_of(statement.body))
+        return frozenset(found)
+
+    def name(self, name: str) -> Meaning | None:
+        """What `name` means here; None if nothing binds it."""
+        if name in self._asked:
+            return Unusable("is defined in a circle")
+        if name not in self._known:
+            self._asked.add(name)
+            try:
+                self._known[name] = self._meaning(name)
+            finally:
+                self._asked.discard(name)
+        return self._known[name]
+
+    def inside(self, function: cst.FunctionDef) -> Scope:
+        """The scope of the functions defined in the body of `function`."""
+        return Scope(self.source, self.resolve, self, function, self.modules)
+
+    def _meaning(self, name: str) -> Meaning | None:
+        bindings = self._bound.get(name)
+        if bindings is None:
+            return self.parent.name(name) if self.parent is not None else self._starred(name)
+        if self.function is not None and name in {p.name.value for p in parameters(self.function)}:
+            return Unusable(f"is a parameter of the enclosing function `{self.function.name.value}`")
+        fixed = [b for b in bindings if not isinstance(b, _Value)]
+        if fixed:
+            return self._fixed(name, fixed[0] if isinstance(fixed[0], _Import) else fixed[-1])
+        if len(bindings) > 1 or (self.function is None and name in self._globals):
+            return Unusable("is assigned more than once, so it is no constant")
+        value = bindings[0]
+        assert isinstance(value, _Value)
+        if value.node is None:
+            return Unusable("is bound by a loop, a `with` or an unpacking, so it is no constant")
+        return meaning(value.node, self) or Alias(value.node, self)
+
+    def _fixed(self, name: str, binding: _Binding) -> Meaning:
+        match binding:
+            case _Import(module=module, item=item):
+                return self._imported(module, item)
+            case _Def(node=node):
+                return Function(node, self.source, self)
+            case _Class(node=node):
+                return self._class(node)
+            case _Value():
+                raise AssertionError(name)
+
+    def _class(self, node: cst.ClassDef) -> Meaning:
+        name = node.name.value
+        if not any(path_of(base.value, self) == "tilecheck.Dim" for base in node.bases):
+            return Unusable("is a class")
+        size: int | None = None
+        for keyword in node.keywords:
+            if keyword.keyword is not None and keyword.keyword.value == "size":
+                found = meaning(keyword.value, self)
+                if isinstance(found, Constant) and isinstance(found.value, int) and not isinstance(found.value, bool):
+                    size = found.value
+                elif not (isinstance(found, Constant) and found.value is None):
+                    return Unusable("is a `Dim` whose `size=` is no int known before the launch")
+        home = "" if self.function is None else f"{self.function.name.value}."
+        return DimClass(DimDecl(f"{self.source.path}::{home}{name}", name, size))
+
+    def _imported(self, module: str, item: str | None) -> Meaning:
+        found = self._module(module)
+        if item is None:
+            return found
+        if isinstance(found, Unusable):
+            return found
+        if isinstance(found, Module):
+            inner = found.names.name(item)
+            if inner is not None:
+                return inner
+            deeper = self._module(f"{module}{'' if module.endswith('.') else '.'}{item}")
+            return deeper if isinstance(deeper, Module) else External(f"{module}.{item}")
+        if module.startswith(".") and isinstance(deeper := self._module(f"{module}{item}"), Module):
+            return deeper
+        return External(f"{module}.{item}")
+
+    def _module(self, module: str) -> Meaning:
+        if module.partition(".")[0] in _CLOSED:
+            return External(module)
+        source = self.resolve(module, self.source.path)
+        if source is None:
+            return External(module)
+        if source.path not in self.modules:
+            try:
+                source.module  # noqa: B018  (parses now)
+            except Unreadable as error:
+                return Unusable(f"comes from `{module}`, which does not parse ({error.span})")
+            Scope(source, self.resolve, modules=self.modules)
+        return Module(module, self.modules[source.path])
+
+    def _starred(self, name: str) -> Meaning | None:
+        for key in self._bound:
+            if key.startswith("*"):
+                found = self._module(key[1:])
+                if isinstance(found, Module) and (inner := found.names.name(name)) is not None:
+                    return inner
+                if isinstance(found, External) and found.path in ("tilecheck", "numba") and name not in _BUILTINS:
+                    return External(f"{found.path}.{name}")
+        return None
+
+
+_BUILTINS = frozenset(__builtins__ if isinstance(__builtins__, dict) else vars(__builtins__))
+
+
+def module_scope(source: Source, resolve: Resolver) -> Scope:
+    """The scope of a whole file. Raises `Unreadable` if it is not Python."""
+    scope = Scope(source, resolve)
+    scope.source.module  # noqa: B018  (parses now, so that the error comes from here)
+    return scope
+
+
+def parameters(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
+    """All parameters of `function`, in order."""
+    params = function.params
+    star = params.star_arg if isinstance(params.star_arg, cst.Param) else None
+    rest = (p for p in (star, *params.kwonly_params, params.star_kwarg) if p is not None)
+    return (*params.posonly_params, *params.params, *rest)
+
+
+def functions(source: Source, resolve: Resolver) -> Iterator[tuple[cst.FunctionDef, Scope]]:
+    """Every function of the file in order, with the scope that it is defined in; methods see the class's surroundings."""
+    queue: list[tuple[cst.CSTNode, Scope]] = [(source.module, module_scope(source, resolve))]
+    while queue:
+        owner, scope = queue.pop(0)
+        body = owner if isinstance(owner, cst.Module) else getattr(owner, "body", None)
+        if not isinstance(body, cst.Module | cst.BaseSuite):
+            continue
+        for statement in statements_of(body):
+            if isinstance(statement, cst.FunctionDef):
+                yield statement, scope
+                queue.append((statement, scope.inside(statement)))
+            elif isinstance(statement, cst.ClassDef):
+                queue.append((statement, scope))

@@ -1,0 +1,254 @@
+"""SIMT kernels of a file: `@cuda.jit` in all its spellings, and `@tc.simt`, lowered to the thread-level kernel IR.
+
+`read_kernels` finds every kernel of a source, nested ones included; device functions are inlined where they are called.
+It never raises: what cannot be read is an `Unread` or `Opaque` node with its reason. `read_function` does the same for
+a live function object, whose globals and closure are known.
+
+Worked example: a file with `@cuda.jit def k(x): x[cuda.grid(1)] = 0` gives one `Kernel` named `k`, track `numba`, whose
+body is one `Store` at `blockIdx.x * blockDim.x + threadIdx.x`.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Literal
+
+import libcst as cst
+
+from tilecheck.frontend.fold import fold
+from tilecheck.frontend.live import convert
+from tilecheck.frontend.numba_params import (
+    ArgType,
+    annotated,
+    inferred,
+    options_of,
+    plain_options,
+    signature_node,
+)
+from tilecheck.frontend.numba_stmts import Statements, _returns_value
+from tilecheck.frontend.scopes import (
+    FunctionValue,
+    LiveScope,
+    Ref,
+    Resolve,
+    Scope,
+    World,
+    parameters,
+)
+from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.ir.kernel import DimDecl, Kernel, Param
+
+Track = Literal["simt", "numba"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A function that is a kernel, and what its decorator says. `device` ones are helpers."""
+
+    function: FunctionValue
+    track: Track
+    options: dict[str, object]
+    types: tuple[ArgType, ...] | None
+    device: bool
+
+
+def read_kernels(source: Source, resolve: Resolve) -> tuple[Kernel, ...]:
+    """All SIMT kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse."""
+    return tuple(lower(found) for found in find(source, resolve) if not found.device)
+
+
+def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
+    """The jitted functions of `source`, device functions included, in the order of the text."""
+    world = World(resolve)
+    module = Scope(source, source.module, None, world)
+    found: dict[cst.FunctionDef, Found] = {}
+    for scope, node in _walk(module):
+        for item in _decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
+            found.setdefault(item.function.node, item)
+    ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
+    return tuple(ordered)
+
+
+def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
+    """Every function definition and call below `scope`, each with the scope that it stands in."""
+    body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
+    stack: list[cst.CSTNode] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            if isinstance(node, cst.FunctionDef):
+                yield scope, node
+            yield from _walk(scope.child(node))
+            stack.extend(d.decorator for d in node.decorators if isinstance(d.decorator, cst.Call))
+            continue
+        if isinstance(node, cst.Call):
+            yield scope, node
+        stack.extend(reversed(node.children))
+
+
+def _jit(value: object) -> Track | None:
+    if isinstance(value, Ref):
+        if value.path == "numba.cuda.jit":
+            return "numba"
+        if value.path == "tilecheck.simt":
+            return "simt"
+    return None
+
+
+def _decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+    for decorator in node.decorators:
+        expression = decorator.decorator
+        track = _jit(fold(expression, scope.lookup))
+        options: dict[str, object] = {}
+        types: tuple[ArgType, ...] | None = None
+        if track is None and isinstance(expression, cst.Call):
+            track = _jit(fold(expression.func, scope.lookup))
+            options, types = options_of(expression, scope.lookup)
+        if track is not None:
+            yield _found(FunctionValue(node, scope), track, options, types)
+
+
+def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
+    """`cuda.jit(f)`, `cuda.jit(sig, f)` and `cuda.jit(...)(f)`, wherever they stand."""
+    assert isinstance(node, cst.Call)
+    options: dict[str, object] = {}
+    types: tuple[ArgType, ...] | None = None
+    if isinstance(node.func, cst.Call):
+        track = _jit(fold(node.func.func, scope.lookup))
+        if track is None:
+            return
+        options, types = options_of(node.func, scope.lookup)
+    else:
+        track = _jit(fold(node.func, scope.lookup))
+        if track is None:
+            return
+        options, types = options_of(node, scope.lookup)
+    for argument in node.args:
+        if argument.keyword is None or argument.keyword.value == "func_or_sig":
+            value = fold(argument.value, scope.lookup)
+            if isinstance(value, FunctionValue):
+                yield _found(value, track, options, types)
+            elif types is None:
+                types = signature_node(argument.value, scope.lookup)
+
+
+def _found(
+    function: FunctionValue, track: Track, options: dict[str, object], types: tuple[ArgType, ...] | None
+) -> Found:
+    device = bool(options.get("device", False)) or _returns_value(function.node)
+    return Found(function, track, options, types, device)
+
+
+def lower(found: Found, live: Scope | None = None) -> Kernel:
+    """Lower one kernel."""
+    function = found.function
+    node = function.node
+    source = function.scope.source
+    scope = live if live is not None else function.scope
+    builder = Statements(function, live)
+    dims: dict[str, DimDecl] = {}
+    params = parameters(node)
+    names = [(p.name.value, source.span(p.name)) for p in params]
+    stated: dict[str, Param] = {}
+    if found.track == "simt":
+        for param, (name, span) in zip(params, names, strict=True):
+            given = annotated(param, scope.lookup, span, dims, source.path)
+            if given is not None:
+                stated[name] = given
+    builder.params = {name: stated[name] for name in stated}
+    for name, _ in names:
+        builder.array_names.add(name)
+    builder.suite(node.body)
+    body = builder.body()
+    guessed = inferred(names, body, found.types)
+    span = source.span(node.name)
+    last = source.span(node).end_line
+    first = min((source.span(d).line for d in node.decorators), default=source.span(node).line)
+    return Kernel(
+        name=node.name.value,
+        path=source.path,
+        track=found.track,
+        params=tuple(stated.get(name, guessed[name]) for name, _ in names),
+        body=body,
+        span=span,
+        dims=dims,
+        options=plain_options(found.options),
+        constants=dict(builder.constants),
+        lines=(first, last),
+    )
+
+
+# ---- live functions
+
+
+class NoSource(Exception):
+    """The source of a function cannot be found: `message` says of which."""
+
+
+def read_function(function: Callable[..., Any]) -> Kernel:
+    """The kernel of a live Python function, jitted or not; its globals and closure are taken as they are now.
+
+    Raises `NoSource` if its text cannot be found (made by `exec`, or typed into a plain prompt).
+    """
+    plain = getattr(function, "py_func", function)
+    found, live = _live(plain)
+    return lower(found, live)
+
+
+def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
+    code: CodeType = function.__code__
+    source = source_of(code.co_filename)
+    module = Scope(source, source.module, None, World(lambda name: None))
+    for scope, node in _walk(module):
+        if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
+            continue
+        lines = {source.span(node).line, *(source.span(d).line for d in node.decorators)}
+        if code.co_firstlineno in lines:
+            values = dict(function.__globals__)
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+                try:
+                    values[name] = cell.cell_contents
+                except ValueError:  # the cell is still empty: the name is bound later
+                    continue
+            live = LiveScope(scope, values, convert_with(_live))
+            value = FunctionValue(node, scope)
+            decorated = next(iter(_decorated(live, node)), None)
+            track: Track = "numba" if decorated is None else decorated.track
+            options = {} if decorated is None else decorated.options
+            types = None if decorated is None else decorated.types
+            return Found(value, track, options, types, False), live
+    raise NoSource(f"the source of `{code.co_name}` cannot be found in {code.co_filename}")
+
+
+def convert_with(live: Callable[[Callable[..., Any]], tuple[Found, Scope]]) -> Callable[[object], object]:
+    """How live values become what the frontend knows; functions are found in their own files."""
+
+    def function_value(function: Callable[..., Any]) -> FunctionValue | None:
+        try:
+            found, scope = live(function)
+        except (NoSource, Unreadable):
+            return None
+        return FunctionValue(found.function.node, scope)
+
+    return lambda value: convert(value, function_value)
+
+
+def source_of(path: str) -> Source:
+    """The file at `path` as Python itself reads it (notebook cells included). Raises `NoSource`."""
+    text = "".join(linecache.getlines(path))
+    if not text:
+        raise NoSource(f"the source of {path} cannot be found")
+    return _cached_source(path, text)
+
+
+_sources: dict[str, Source] = {}
+
+
+def _cached_source(path: str, text: str) -> Source:
+    known = _sources.get(path)
+    if known is None or known.text != text:
+        known = _sources[path] = Source(path, text)
+    return known

@@ -1,0 +1,304 @@
+"""What a free name of a kernel means: imports, constants, functions, looked up as Python does, without running anything.
+
+A `Scope` is a module, function or class body. A name bound once to something that folds to a constant is that
+constant; a name bound in several ways that disagree is `UNKNOWN`, never a guess. Imported names are `Ref`s, spelled by
+their canonical dotted path, so that `from numba import cuda as c; c.grid` is `numba.cuda.grid` however it is written.
+Modules that the caller's `resolve` can find are entered; others stay `Ref`s.
+
+Worked example: in `N = 4 * 8` followed by a kernel with `cuda.shared.array(N, float32)`, `lookup("N")` is 32 and
+`lookup("float32")` is `Ref("numba.float32")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from tilecheck.frontend.source import Source, Unreadable
+
+Resolve = Callable[[str], Source | None]
+
+
+class Unknown:
+    """The value of what cannot be folded."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Something of a module that is not read: `path` is its canonical dotted name."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function of a file that was read, or a method of it."""
+
+    node: cst.FunctionDef
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassValue:
+    """A class of a file that was read; `scope` is its body's."""
+
+    node: cst.ClassDef
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleValue:
+    """A module that was read."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One way a name gets its value: `value` is the expression, `path` the index inside an unpacked tuple."""
+
+    value: cst.BaseExpression | cst.FunctionDef | cst.ClassDef | Ref | None
+    path: tuple[int, ...] = ()
+
+
+# Same things under several names; the longest prefix wins.
+_CANONICAL = (
+    ("numba_cuda.numba.cuda", "numba.cuda"),
+    ("numba.cuda.stubs", "numba.cuda"),
+    ("numba.cuda.types", "numba"),
+    ("numba.core.types", "numba"),
+    ("numba.types", "numba"),
+    ("numba.cuda.cg", "numba.cuda.cg"),
+)
+_OPAQUE_ROOTS = frozenset({"numba", "numba_cuda", "numpy", "math", "operator", "tilecheck", "cuda", "cupy", "torch"})
+
+
+def canonical(path: str) -> str:
+    """`path` with known aliases of modules replaced."""
+    for alias, name in _CANONICAL:
+        if path == alias or path.startswith(alias + "."):
+            return name + path[len(alias) :]
+    return path
+
+
+def dotted(node: cst.BaseExpression) -> str | None:
+    """`a.b.c` as text, None if `node` is anything else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        base = dotted(node.value)
+        return None if base is None else f"{base}.{node.attr.value}"
+    return None
+
+
+@dataclass
+class World:
+    """The files that may be read: one `Scope` per module, made on first use."""
+
+    resolve: Resolve
+    modules: dict[str, Scope | None] = field(default_factory=dict)
+
+    def module(self, name: str) -> Scope | None:
+        """The scope of module `name`, None if it is not to be read."""
+        if name.lstrip(".").partition(".")[0] in _OPAQUE_ROOTS:
+            return None
+        if name not in self.modules:
+            self.modules[name] = None
+            source = self.resolve(name)
+            if source is not None:
+                try:
+                    self.modules[name] = Scope(source, source.module, None, self)
+                except Unreadable:
+                    return None
+        return self.modules[name]
+
+    def enter(self, ref: Ref) -> object:
+        """What `ref` stands for: a value of a file that can be read, else `ref` itself."""
+        module = self.module(ref.path)
+        if module is not None:
+            return ModuleValue(module)
+        head, _, name = ref.path.rpartition(".")
+        if head.strip(".") or head:
+            outer = self.module(head or ".")
+            if outer is not None:
+                found = outer.lookup(name)
+                return ref if found is UNKNOWN else found
+        return ref
+
+
+class Scope:
+    """The names of one body. `fold` is set by `frontend.fold`, which knows how expressions evaluate."""
+
+    def __init__(
+        self, source: Source, node: cst.Module | cst.FunctionDef | cst.ClassDef, parent: Scope | None, world: World
+    ) -> None:
+        self.source = source
+        self.node = node
+        self.parent = parent
+        self.world = world
+        self.bindings: dict[str, list[Binding]] = {}
+        for name, binding in _bindings(node):
+            self.bindings.setdefault(name, []).append(binding)
+        self._cache: dict[str, object] = {}
+        self._children: dict[cst.CSTNode, Scope] = {}
+
+    def child(self, node: cst.FunctionDef | cst.ClassDef) -> Scope:
+        """The scope of a function or class defined in this one."""
+        if node not in self._children:
+            self._children[node] = Scope(self.source, node, self, self.world)
+        return self._children[node]
+
+    def lookup(self, name: str) -> object:
+        """The value of `name` as seen from inside this scope; `UNKNOWN` if it cannot be told."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings and (scope is self or not isinstance(scope.node, cst.ClassDef)):
+                return scope.own(name)
+            scope = scope.parent
+        return UNKNOWN
+
+    def own(self, name: str) -> object:
+        """The value of `name` bound in this very scope."""
+        if name not in self._cache:
+            self._cache[name] = UNKNOWN  # a name that needs itself is unknown
+            values = [self._value(binding) for binding in self.bindings[name]]
+            self._cache[name] = _agreed(values)
+        return self._cache[name]
+
+    def _value(self, binding: Binding) -> object:
+        from tilecheck.frontend.fold import fold
+
+        value = binding.value
+        if value is None:
+            return UNKNOWN
+        if isinstance(value, Ref):
+            return self.world.enter(value)
+        if isinstance(value, cst.FunctionDef):
+            return FunctionValue(value, self)
+        if isinstance(value, cst.ClassDef):
+            return ClassValue(value, self.child(value))
+        result = fold(value, self.lookup)
+        for index in binding.path:
+            if not isinstance(result, tuple) or index >= len(result):
+                return UNKNOWN
+            result = result[index]
+        return result
+
+
+class LiveScope(Scope):
+    """A scope whose names have live values: globals and closure of a function object. What a live value cannot say
+    (a library's object, say) is looked up in the text."""
+
+    def __init__(self, base: Scope, values: Mapping[str, object], convert: Callable[[object], object]) -> None:
+        super().__init__(base.source, base.node, base.parent, base.world)
+        self._values = values
+        self._convert = convert
+
+    def lookup(self, name: str) -> object:
+        if name in self._values:
+            found = self._convert(self._values[name])
+            if found is not UNKNOWN:
+                return found
+        return super().lookup(name)
+
+
+def _agreed(values: list[object]) -> object:
+    """The one value of a name bound several times: all equal, or all definitions (the last one), or a choice between
+    an import and its fallback (the import)."""
+    if len(values) == 1:
+        return values[0]
+    if all(isinstance(v, FunctionValue) for v in values):
+        return values[-1]
+    refs = [v for v in values if isinstance(v, Ref | ModuleValue)]
+    if refs:
+        return refs[0]
+    first = values[0]
+    if all(type(v) is type(first) and v == first for v in values[1:]):
+        return first
+    return UNKNOWN
+
+
+def _bindings(node: cst.Module | cst.FunctionDef | cst.ClassDef) -> Iterator[tuple[str, Binding]]:
+    if isinstance(node, cst.FunctionDef):
+        for param in parameters(node):
+            yield param.name.value, Binding(None)
+    body = node.body if isinstance(node, cst.Module) else node.body.body
+    for statement in body:
+        yield from _statement(statement)
+
+
+def parameters(node: cst.FunctionDef) -> tuple[cst.Param, ...]:
+    """All parameters that take one argument, in order."""
+    return (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+
+
+def _statement(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
+    """The bindings that a statement makes in its own scope."""
+    match node:
+        case cst.FunctionDef(name=name) | cst.ClassDef(name=name):
+            yield name.value, Binding(node)
+        case cst.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _target(target.target, value, ())
+        case cst.AnnAssign(target=ann_target, value=ann_value):
+            yield from _target(ann_target, ann_value, ())
+        case cst.AugAssign(target=aug_target):
+            yield from _target(aug_target, None, ())
+        case cst.Import(names=aliases):
+            for alias in aliases:
+                path = dotted(alias.name) or ""
+                if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                    yield alias.asname.name.value, Binding(Ref(canonical(path)))
+                else:
+                    root = path.partition(".")[0]
+                    yield root, Binding(Ref(canonical(root)))
+        case cst.ImportFrom(module=module, names=names, relative=dots):
+            head = "." * len(dots) + ((dotted(module) or "") if module is not None else "")
+            if not isinstance(names, cst.ImportStar):
+                for alias in names:
+                    imported = dotted(alias.name) or ""
+                    bound = alias.asname.name if alias.asname is not None else alias.name
+                    if isinstance(bound, cst.Name):
+                        joined = head + imported if head and not head.strip(".") else f"{head}.{imported}"
+                        yield bound.value, Binding(Ref(canonical(joined)))
+        case cst.For(target=for_target):
+            yield from _target(for_target, None, ())
+            yield from _nested(node)
+        case cst.With(items=items):
+            for item in items:
+                if item.asname is not None and isinstance(item.asname.name, cst.BaseExpression):
+                    yield from _target(item.asname.name, None, ())
+            yield from _nested(node)
+        case cst.NamedExpr(target=cst.Name(value=text)):
+            yield text, Binding(None)
+        case cst.BaseExpression() | cst.Lambda():
+            return
+        case _:
+            yield from _nested(node)
+
+
+def _nested(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
+    for child in node.children:
+        yield from _statement(child)
+
+
+def _target(
+    target: cst.BaseExpression, value: cst.BaseExpression | None, path: tuple[int, ...]
+) -> Iterator[tuple[str, Binding]]:
+    if isinstance(target, cst.Name):
+        yield target.value, Binding(value, path)
+    elif isinstance(target, cst.Tuple | cst.List):
+        for index, element in enumerate(target.elements):
+            yield from _target(element.value, value, (*path, index))

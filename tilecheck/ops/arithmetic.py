@@ -1,0 +1,218 @@
+"""Arithmetic: `+ - * / // % **` and their named forms, `minimum`, `maximum`, `clip`, `fma` and integer division.
+
+All are elementwise under the number rules of `ops/numbers.py`. Ints wrap in their dtype; `//` and `%` follow Python (floor,
+sign of the divisor), with 0 for a zero divisor of ints, so that every backend has one answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilecheck.ir.types import TileType, Type
+from tilecheck.ops.elementwise import arithmetic, floating
+from tilecheck.ops.numbers import FLOATS, INTS, Array, Value, lift
+from tilecheck.ops.row import Lanes, Refused, op
+from tilecheck.ops.signatures import binary, unary
+
+
+@op("arithmetic", result=arithmetic("+"), lanes=Lanes.CARRY, operator="+", stub=binary("add", "__add__"))
+def add(x: Value, y: Value, /) -> Value:
+    """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
+    return lift(np.add, x, y)
+
+
+@op("arithmetic", result=arithmetic("-"), lanes=Lanes.CARRY, operator="-", stub=binary("subtract", "__sub__"))
+def subtract(x: Value, y: Value, /) -> Value:
+    """Elementwise difference `x - y`. Ints wrap."""
+    return lift(np.subtract, x, y)
+
+
+@op("arithmetic", result=arithmetic("*"), lanes=Lanes.CARRY, operator="*", stub=binary("multiply", "__mul__"))
+def multiply(x: Value, y: Value, /) -> Value:
+    """Elementwise product `x * y`. Ints wrap."""
+    return lift(np.multiply, x, y)
+
+
+def _divide_type(x: Type, y: Type, /) -> Type:
+    for at, type in enumerate((x, y)):
+        if isinstance(type, TileType) and type.dtype.kind in INTS:
+            raise Refused(
+                "dtype-mismatch",
+                f"`/` of a `{type.dtype.name}` tile",
+                "use `//` for whole numbers, or convert with `.astype(tc.f32)` first",
+                at,
+            )
+    return floating("/")(x, y)
+
+
+@op("arithmetic", result=_divide_type, lanes=Lanes.CARRY, operator="/", stub=binary("divide", "__truediv__"))
+def divide(x: Value, y: Value, /) -> Value:
+    """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
+    if isinstance(x, int) and isinstance(y, int):
+        x = float(x)
+    return lift(np.divide, x, y)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("//"),
+    lanes=Lanes.CARRY,
+    operator="//",
+    stub=binary("floor_divide", "__floordiv__"),
+)
+def floor_divide(x: Value, y: Value, /) -> Value:
+    """Elementwise quotient rounded down, as Python's `//`. Ints divided by 0 give 0."""
+    return lift(np.floor_divide, x, y)
+
+
+@op("arithmetic", result=arithmetic("%"), lanes=Lanes.CARRY, operator="%", stub=binary("remainder", "__mod__"))
+def remainder(x: Value, y: Value, /) -> Value:
+    """Elementwise remainder with the sign of the divisor, as Python's `%`. Ints modulo 0 give 0."""
+    return lift(np.remainder, x, y)
+
+
+@op("arithmetic", result=arithmetic("fmod"), lanes=Lanes.CARRY, stub=binary("fmod"))
+def fmod(x: Value, y: Value, /) -> Value:
+    """Elementwise remainder with the sign of the dividend, as C's. Ints modulo 0 give 0."""
+    return lift(np.fmod, x, y)
+
+
+def _int_pow(x: Array, y: Array) -> Array:
+    """Powers of ints, a negative exponent rounding towards zero: 1 and -1 stay, anything else gives 0."""
+    if x.dtype.kind != "i":
+        return np.asarray(np.power(x, y))
+    power = np.power(x, np.maximum(y, 0))
+    sign = np.where(y % 2 == 0, 1, x)
+    return np.where(y >= 0, power, np.where(abs(x) == 1, sign, 0)).astype(x.dtype)
+
+
+@op("arithmetic", result=arithmetic("**"), lanes=Lanes.CARRY, operator="**", stub=binary("pow", "__pow__"))
+def pow_(x: Value, y: Value, /) -> Value:
+    """Elementwise power `x ** y`. Ints wrap, a negative exponent of ints rounds towards zero."""
+    return lift(lambda a, b: _int_pow(a, b) if a.dtype.kind in "iu" else np.power(a, b), x, y)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("-"),
+    lanes=Lanes.CARRY,
+    operator="unary -",
+    stub=(*unary("negative", scalar="same"), "Tile: def __neg__(self) -> Tile[T, *S]"),
+)
+def negative(x: Value, /) -> Value:
+    """Elementwise `-x`. Ints wrap."""
+    return lift(np.negative, x)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("+"),
+    lanes=Lanes.CARRY,
+    operator="unary +",
+    stub=(*unary("positive", scalar="same"), "Tile: def __pos__(self) -> Tile[T, *S]"),
+)
+def positive(x: Value, /) -> Value:
+    """Elementwise `+x`: the same values."""
+    return lift(np.positive, x)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("abs"),
+    lanes=Lanes.CARRY,
+    stub=(*unary("abs", scalar="same"), "Tile: def __abs__(self) -> Tile[T, *S]"),
+)
+def abs_(x: Value, /) -> Value:
+    """Elementwise absolute value. The smallest int stays itself."""
+    return lift(np.absolute, x)
+
+
+@op("arithmetic", result=arithmetic("sign"), lanes=Lanes.CARRY, stub=unary("sign", scalar="same"))
+def sign(x: Value, /) -> Value:
+    """Elementwise -1, 0 or 1; nan for nan."""
+    return lift(np.sign, x)
+
+
+@op("arithmetic", result=arithmetic("square"), lanes=Lanes.CARRY, stub=unary("square", scalar="same"))
+def square(x: Value, /) -> Value:
+    """Elementwise `x * x`. Ints wrap."""
+    return lift(np.square, x)
+
+
+@op("arithmetic", result=arithmetic("minimum"), lanes=Lanes.CARRY, stub=binary("minimum"))
+def minimum(x: Value, y: Value, /) -> Value:
+    """Elementwise smaller value; nan if either is nan. Python's `min` of two values means this."""
+    return lift(np.minimum, x, y)
+
+
+@op("arithmetic", result=arithmetic("maximum"), lanes=Lanes.CARRY, stub=binary("maximum"))
+def maximum(x: Value, y: Value, /) -> Value:
+    """Elementwise larger value; nan if either is nan. Python's `max` of two values means this."""
+    return lift(np.maximum, x, y)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("clip"),
+    lanes=Lanes.CARRY,
+    stub=(
+        "def clip(x: Tile[T, *S], low: Tile[T, *S] | float, high: Tile[T, *S] | float, /) -> Tile[T, *S]",
+        "def clip(x: int, low: int, high: int, /) -> int",
+        "def clip(x: float, low: float, high: float, /) -> float",
+    ),
+)
+def clip(x: Value, low: Value, high: Value, /) -> Value:
+    """Elementwise `minimum(maximum(x, low), high)`."""
+    return lift(lambda a, b, c: np.minimum(np.maximum(a, b), c), x, low, high)
+
+
+def _fma(x: Array, y: Array, z: Array) -> Array:
+    if x.dtype.itemsize == 8:
+        return np.asarray(x * y + z)
+    return np.asarray(x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(x.dtype)
+
+
+@op(
+    "arithmetic",
+    result=arithmetic("fma", FLOATS),
+    lanes=Lanes.CARRY,
+    stub=(
+        "def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /) -> Tile[T, *S]",
+        "def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /) -> Tile[T, *S]",
+        "def fma(x: float, y: float, z: float, /) -> float",
+    ),
+)
+def fma(x: Value, y: Value, z: Value, /) -> Value:
+    """Elementwise `x * y + z` of floats with an exact product; f64 may round the product on the interpreter."""
+    if not isinstance(x, float) and not hasattr(x, "dtype"):
+        x = float(x)
+    return lift(_fma, x, y, z)
+
+
+@op("arithmetic", result=arithmetic("ceil_div", INTS), lanes=Lanes.CARRY, stub=binary("ceil_div", scalar="int"))
+def ceil_div(x: Value, y: Value, /) -> Value:
+    """Elementwise quotient of ints rounded up: `-(-x // y)` for signed, without the wrap for unsigned. By 0: 0."""
+    return lift(lambda a, b: np.where(b == 0, 0, a // b + (np.remainder(a, b) != 0)).astype(a.dtype), x, y)
+
+
+def _mul_hi(x: Array, y: Array) -> Array:
+    """The high half of the double-width product. 64-bit values go through their 32-bit halves."""
+    bits = 8 * x.dtype.itemsize
+    if bits < 64:
+        wide = np.int64 if x.dtype.kind == "i" else np.uint64
+        return np.asarray((x.astype(wide) * y.astype(wide)) >> wide(bits)).astype(x.dtype)
+    a, b = x.astype(np.uint64), y.astype(np.uint64)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
+    mid = a1 * b0 + (a0 * b0 >> half)
+    mid2 = a0 * b1 + (mid & low)
+    high = a1 * b1 + (mid >> half) + (mid2 >> half)
+    if x.dtype.kind == "i":
+        high = high - np.where(x < 0, b, np.uint64(0)) - np.where(y < 0, a, np.uint64(0))
+    return np.asarray(high.astype(x.dtype))
+
+
+@op("arithmetic", result=arithmetic("mul_hi", INTS), lanes=Lanes.CARRY, stub=binary("mul_hi", scalar="int"))
+def mul_hi(x: Value, y: Value, /) -> Value:
+    """Elementwise high half of the double-width product of ints."""
+    return lift(_mul_hi, x, y)

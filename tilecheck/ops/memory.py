@@ -1,0 +1,477 @@
+"""Loads and stores: what moves tiles between arrays and registers.
+
+Writes have no index to get wrong: a `Mut` tensor is written at the block's own tile, a `Mapped` one at an index that the
+partition minted, sub-tiles at an index local to the block. Stores clip at ragged edges. A load that hangs over an edge has
+void lanes along that axis, unless the view pads:
+
+    x.partition(BM, BK)[i, k]             ->  Tile[f16, BM, BK], void along both axes (edges x.shape[0], x.shape[1])
+    x.partition(BM, BK, pad=0.0)[i, k]    ->  Tile[f16, BM, BK], no void lane
+
+The meanings call the interpreter's objects, which check every access and record it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tilecheck.ir.types import (
+    ArrayExtent,
+    Extent,
+    IndexType,
+    NoneType,
+    ScalarType,
+    StrType,
+    SubTilesType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+    ViewType,
+)
+from tilecheck.ops.extents import Void, axis_of, constant_int, shape_of, show, voids
+from tilecheck.ops.numbers import Value, describe, fits, number
+from tilecheck.ops.row import NONE, Effect, Lanes, NotYet, Refused, op
+from tilecheck.surface.dtypes import DTypeClass
+
+PADS = ("zero", "neg_zero", "nan", "inf", "-inf")
+
+
+def tensor(op: str, type: Type, argument: int = 0) -> TensorType:
+    """`type` as a tensor parameter. Raises `Refused` for anything else."""
+    if not isinstance(type, TensorType):
+        raise Refused("usage", f"`{op}` takes a tensor parameter, not {describe(type)}", None, argument)
+    return type
+
+
+def known(type: TensorType) -> tuple[DTypeClass, tuple[Extent, ...]]:
+    """Dtype and shape of a tensor; raises `NotYet` where the annotation leaves one open."""
+    if type.dtype is None or type.shape is None:
+        raise NotYet
+    return type.dtype, type.shape
+
+
+def edges(array: str, shape: tuple[Extent, ...], axes: tuple[int, ...] | None = None) -> Void:
+    """The void axes of a tile of `shape`: each may hang over `array`, except an axis of extent 1."""
+    order = axes or tuple(range(len(shape)))
+    return voids(*((at, ArrayExtent(array, order[at])) for at, extent in enumerate(shape) if extent != 1))
+
+
+def int_index(op: str, type: Type, argument: int) -> None:
+    """Raises `Refused` unless `type` is an int scalar, as indices of tiles are."""
+    value = number(op, type, argument)
+    if not isinstance(value, ScalarType) or value.kind != "int":
+        raise Refused("usage", f"`{op}` takes int indices, not {describe(type)}", None, argument)
+
+
+def rank_is(op: str, what: str, given: int, rank: int, argument: int) -> None:
+    """Raises `Refused` unless as many indices are `given` as `what` has axes."""
+    if given != rank:
+        raise Refused(
+            "shape-mismatch", f"`{op}` of {what} takes {rank} indices, one per axis, not {given}", None, argument
+        )
+
+
+# ---- the block's own tile
+
+
+def _own(op: str, type: Type) -> TensorType:
+    t = tensor(op, type)
+    if t.access == "Shared":
+        raise Refused(
+            "write-to-shared",
+            f"`{op}` through `{t.name}`, which is `Shared`",
+            f"declare `{t.name}: Tensor[Mut, ...]` and pass a partition, or write to another tensor",
+            0,
+        )
+    if t.access == "Atomic":
+        raise Refused(
+            "write-to-shared", f"`{op}` through `{t.name}`, which is `Atomic`", "use `atomic_add` and its kin", 0
+        )
+    return t
+
+
+def minted(op: str, target: TensorType, at: Type | None, argument: int) -> None:
+    """Raises `Refused("foreign-index")` unless `at` is an index of `target`: none for `Mut`, a minted one for `Mapped`."""
+    if target.access == "Mut":
+        if at is not None:
+            raise Refused(
+                "foreign-index",
+                f"`{op}` of `{target.name}` takes no index: a `Mut` tensor is written at the block's own tile",
+                f"drop the index, or declare `{target.name}: Tensor[Mapped, ...]` and loop over `{target.name}.indices()`",
+                argument,
+            )
+        return
+    loop = f"`for at in {target.name}.indices():`"
+    if at is None:
+        raise Refused(
+            "foreign-index", f"`{op}` of the `Mapped` tensor `{target.name}` needs an index", f"loop {loop}", 0
+        )
+    if not isinstance(at, IndexType):
+        raise Refused(
+            "foreign-index",
+            f"`{op}` of `{target.name}` at {describe(at)}, which `{target.name}.indices()` did not mint",
+            f"loop {loop} and pass `at`",
+            argument,
+        )
+    if target.name not in at.arrays:
+        owners = " and ".join(f"`{name}`" for name in at.arrays)
+        raise Refused(
+            "foreign-index",
+            f"`{op}` of `{target.name}` at an index minted by {owners}",
+            f"loop {loop}, or mint one index for both with `indices_with`",
+            argument,
+        )
+
+
+def _load_type(source: Type, /, *at: Type) -> Type:
+    if isinstance(source, ViewType | SubTilesType):
+        return _load_tile_type(source, *at)
+    t = tensor("load", source)
+    if t.access == "Atomic":
+        raise Refused("unsupported", f"`load` of `{t.name}`, which is `Atomic`", "read it in a later launch", 0)
+    dtype, shape = known(t)
+    if t.access == "Shared":
+        if at:
+            raise Refused(
+                "usage", f"`load` of `{t.name}` takes no index", f"cut it into tiles: `{t.name}.partition(...)[...]`", 1
+            )
+        open_axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, ArrayExtent)]
+        if open_axes:
+            raise Refused(
+                "unbound-dim",
+                f"`load` of `{t.name}`, whose extent on axis {open_axes[0]} is only known at the launch",
+                f"name the extent with a `Dim` in its annotation, or read tiles with `{t.name}.partition(...)[...]`",
+                0,
+            )
+        return TileType(dtype, shape)
+    minted("load", t, at[0] if at else None, 1)
+    return TileType(dtype, shape, edges(t.name, shape))
+
+
+@op(
+    "load and store",
+    result=_load_type,
+    lanes=Lanes.FRESH,
+    effect=Effect.READ,
+    method_of=("tensor", "view", "subtiles"),
+    function=False,
+    stub=(
+        "Tensor: def load(self: Tensor[Mapped, T, *S], at: Index, /) -> Tile[T, *S]",
+        "Tensor: def load(self: Tensor[Shared, T, *S], /) -> Tile[T, *S]",
+    ),
+)
+def load(source: Any, /, *at: Any) -> Value:
+    """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or
+    the whole of a `Shared` tensor whose extents are all `Dim`s.
+    """
+    return source.load(*at)
+
+
+def _store_type(target: Type, tile: Type, /, *at: Type) -> Type:
+    value = number("store", tile, 1)
+    if isinstance(target, SubTilesType):
+        rank_is("store", f"sub-tiles of `{target.array}`", len(at), len(target.shape), 2)
+        for position, index in enumerate(at):
+            int_index("store", index, position + 2)
+        name, dtype, shape = target.array, target.dtype, target.shape
+    elif isinstance(target, ViewType):
+        raise Refused(
+            "write-to-shared",
+            f"`store` through a read view of `{target.array}`",
+            "store to a `Mut` or `Mapped` tensor",
+            0,
+        )
+    else:
+        t = _own("store", target)
+        if len(at) > 1:
+            raise Refused("usage", f"`store` of `{t.name}` takes one index, not {len(at)}", None, 2)
+        minted("store", t, at[0] if at else None, 2)
+        name = t.name
+        dtype, shape = known(t)
+    if isinstance(value, ScalarType):
+        raise Refused(
+            "shape-mismatch",
+            f"`store` of a scalar to `{name}`, whose tile has shape {show(shape)}",
+            f"make a tile of it: `full(({', '.join(map(str, shape))},), ..., dtype=tc.{dtype.name})`",
+            1,
+        )
+    if value.dtype is not dtype:
+        raise Refused(
+            "dtype-mismatch",
+            f"`store` of a `{value.dtype.name}` tile to `{name}`, which is `{dtype.name}`",
+            f"convert it with `.astype(tc.{dtype.name})`",
+            1,
+        )
+    if value.shape != shape:
+        raise Refused(
+            "shape-mismatch",
+            f"`store` of a tile of shape {show(value.shape)} to `{name}`, whose tile has shape {show(shape)}",
+            "compute a tile of that shape; `broadcast_to`, `reshape` and `permute_dims` change shapes",
+            1,
+        )
+    return NoneType()
+
+
+@op(
+    "load and store",
+    result=_store_type,
+    lanes=Lanes.CARRY,
+    effect=Effect.WRITE,
+    method_of=("tensor", "subtiles"),
+    function=False,
+    stub=(
+        "Tensor: def store(self: Tensor[Mut, T, *S], tile: Tile[T, *S], /) -> None",
+        "Tensor: def store(self: Tensor[Mapped, T, *S], tile: Tile[T, *S], at: Index, /) -> None",
+        "SubTiles: def store(self, tile: Tile[T, *S], /, *at: int) -> None",
+    ),
+)
+def store(target: Any, tile: Value, /, *at: Any) -> None:
+    """Write a tile of exactly the target's shape and dtype; lanes beyond the array's edge are dropped. A `Mapped` tensor
+    takes an index minted by its `indices`, sub-tiles one int per axis. Stores of one block happen in program order.
+    """
+    target.store(tile, *at)
+
+
+def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
+    t, model = tensor("load_like", source), tensor("load_like", like, 1)
+    if t.access == "Atomic":
+        raise Refused("unsupported", f"`load_like` of `{t.name}`, which is `Atomic`", "read it in a later launch", 0)
+    if t.access != "Shared":
+        raise Refused(
+            "usage",
+            f"`load_like` reads a `Shared` tensor, `{t.name}` is `{t.access}`",
+            f"use `{t.name}.load()` for the block's own tile",
+            0,
+        )
+    if model.access not in ("Mut", "Mapped"):
+        raise Refused(
+            "usage", f"`load_like` takes its position from a `Mut` tensor, `{model.name}` is `{model.access}`", None, 1
+        )
+    minted("load_like", model, at[0] if at else None, 2)
+    if t.dtype is None or model.shape is None:
+        raise NotYet
+    if t.shape is not None and len(t.shape) != len(model.shape):
+        raise Refused(
+            "shape-mismatch",
+            f"`load_like` of `{t.name}` of rank {len(t.shape)} at the tile of `{model.name}` of rank {len(model.shape)}",
+            f"cut `{t.name}` with `.partition(...)` instead",
+            0,
+        )
+    return TileType(t.dtype, model.shape, edges(t.name, model.shape))
+
+
+@op(
+    "load and store",
+    result=_load_like_type,
+    lanes=Lanes.FRESH,
+    effect=Effect.READ,
+    stub=(
+        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]",
+        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]",
+    ),
+)
+def load_like(x: Any, like: Any, /, *at: Any) -> Value:
+    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at
+    least as long as `like` on every axis, which each launch checks.
+    """
+    return x.load_like(like, *at)
+
+
+# ---- read views
+
+
+def _partition_type(x: Type, /, *shape: Type, pad: Type = NONE, permute: Type = NONE) -> Type:
+    t = tensor("partition", x)
+    if t.access != "Shared":
+        raise Refused(
+            "usage",
+            f"`partition` of `{t.name}`, which is `{t.access}`, in a kernel",
+            f"cut the block's own tile with `{t.name}.tiles(...)`; read views are of `Shared` tensors",
+            0,
+        )
+    extents = shape_of("partition", shape, 1)
+    if t.shape is not None and len(extents) != len(t.shape):
+        raise Refused(
+            "shape-mismatch",
+            f"`partition` of `{t.name}` of rank {len(t.shape)} with {len(extents)} extents",
+            "give one `Dim` per axis",
+            1,
+        )
+    order = tuple(range(len(extents)))
+    if not isinstance(permute, NoneType):
+        if not isinstance(permute, TupleType):
+            raise Refused("usage", f"`permute` of `partition` is a tuple of axes, not {describe(permute)}")
+        order = tuple(constant_int("partition", "each axis of `permute`", item) for item in permute.items)
+        if sorted(order) != list(range(len(extents))):
+            raise Refused(
+                "shape-mismatch", f"`permute={order}` of `partition` does not name each of the {len(extents)} axes once"
+            )
+    if t.dtype is None:
+        raise NotYet
+    return ViewType(t.name, t.dtype, extents, order, _pad(t.dtype, pad))
+
+
+def _pad(dtype: DTypeClass, pad: Type) -> Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None:
+    names = ", ".join(map(repr, PADS))
+    if isinstance(pad, NoneType):
+        return None
+    if isinstance(pad, StrType):
+        for name in PADS:
+            if pad.value == name:
+                if name != "zero" and dtype.kind != "float":
+                    raise Refused(
+                        "dtype-mismatch", f"`pad={name!r}` of a `{dtype.name}` tensor", "pad ints with a number"
+                    )
+                return name  # type: ignore[return-value]
+        raise Refused("usage", f"`pad={pad.value!r}` is not a padding", f"use a number, or one of {names}")
+    if isinstance(pad, ScalarType) and pad.value is not None:
+        fits("pad", pad, dtype)
+        return pad.value
+    raise Refused("unsupported", f"`pad` must be a constant, not {describe(pad)}", f"use a number, or one of {names}")
+
+
+@op(
+    "load and store",
+    result=_partition_type,
+    lanes=Lanes.FRESH,
+    method_of=("tensor",),
+    function=False,
+    stub=(
+        "Tensor: def partition(self: Tensor[Shared, T, *tuple[Any, ...]], d0: type[M], /, *, pad: Pad = ...) -> View[T, M]",
+        (
+            "Tensor: def partition(self: Tensor[Shared, T, *tuple[Any, ...]], d0: type[M], d1: type[N], /, *, pad: Pad = ...,"
+            " permute: tuple[int, int] | None = ...) -> View[T, M, N]"
+        ),
+        (
+            "Tensor: def partition(self: Tensor[Shared, T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], /, *,"
+            " pad: Pad = ..., permute: tuple[int, int, int] | None = ...) -> View[T, M, N, K]"
+        ),
+        (
+            "Tensor: def partition(self: Tensor[Shared, T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K],"
+            " d3: type[L], /, *, pad: Pad = ..., permute: tuple[int, int, int, int] | None = ...) -> View[T, M, N, K, L]"
+        ),
+    ),
+)
+def partition(x: Any, /, *shape: Any, pad: Any = None, permute: Any = None) -> Any:
+    """A view of a `Shared` tensor that is read in tiles of these extents: `x.partition(BM, BK)[i, k]`.
+
+    `pad` is what lanes beyond the edge read: a number or 'zero', 'neg_zero', 'nan', 'inf', '-inf'; without it they are
+    void. With `permute`, axis `a` of the tiles walks axis `permute[a]` of the tensor.
+    """
+    return x.view(shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape, pad, permute)
+
+
+def _load_tile_type(view: Type, /, *at: Type) -> Type:
+    if isinstance(view, TensorType):
+        raise Refused(
+            "usage",
+            f"`{view.name}[...]` of a tensor",
+            f"cut it into tiles first: `{view.name}.partition(...)[...]`",
+            0,
+        )
+    if not isinstance(view, ViewType | SubTilesType):
+        raise Refused("usage", f"`[...]` of {describe(view)}", None, 0)
+    indices = at[0].items if len(at) == 1 and isinstance(at[0], TupleType) else at
+    if len(indices) == 1 and isinstance(indices[0], IndexType):
+        rank_is("[...]", f"the view of `{view.array}`", indices[0].rank, len(view.shape), 1)
+    else:
+        rank_is("[...]", f"the view of `{view.array}`", len(indices), len(view.shape), 1)
+        for position, index in enumerate(indices):
+            int_index("[...]", index, position + 1)
+    if isinstance(view, SubTilesType):
+        return TileType(view.dtype, view.shape, edges(view.array, view.shape))
+    if view.pad is not None:
+        return TileType(view.dtype, view.shape)
+    return TileType(view.dtype, view.shape, edges(view.array, view.shape, view.permute))
+
+
+@op(
+    "load and store",
+    result=_load_tile_type,
+    lanes=Lanes.FRESH,
+    effect=Effect.READ,
+    function=False,
+    stub=(
+        "View: def __getitem__(self, at: int | tuple[int, ...] | Index, /) -> Tile[T, *S]",
+        "SubTiles: def __getitem__(self, at: int | tuple[int, ...], /) -> Tile[T, *S]",
+    ),
+)
+def load_tile(view: Any, /, *at: Any) -> Value:
+    """`xs[i, k]`: the tile of a view, or of sub-tiles, at these indices in tiles."""
+    return view.load(*at)
+
+
+def _num_tiles_type(view: Type, axis: Type, /) -> Type:
+    if isinstance(view, ViewType | SubTilesType):
+        rank = len(view.shape)
+    else:
+        t = tensor("num_tiles", view)
+        if t.access not in ("Mut", "Mapped"):
+            raise Refused(
+                "usage",
+                f"`num_tiles` of `{t.name}`, which is not cut into tiles",
+                f"partition it first: `{t.name}.partition(...)`",
+                0,
+            )
+        if t.shape is None:
+            raise NotYet
+        rank = len(t.shape)
+    axis_of("num_tiles", axis, rank, 1)
+    return ScalarType("int")
+
+
+@op(
+    "load and store",
+    result=_num_tiles_type,
+    lanes=Lanes.FRESH,
+    method_of=("tensor", "view", "subtiles"),
+    function=False,
+    stub=(
+        "View: def num_tiles(self, axis: int, /) -> int",
+        "SubTiles: def num_tiles(self, axis: int, /) -> int",
+        (
+            "Tensor: def num_tiles(self: Tensor[Mut, Any, *tuple[Any, ...]] | Tensor[Mapped, Any, *tuple[Any, ...]],"
+            " axis: int, /) -> int"
+        ),
+    ),
+)
+def num_tiles(view: Any, axis: int, /) -> int:
+    """How many tiles cover the array along `axis`: the extent over the tile's, rounded up. Sub-tiles count within the
+    block's own tile.
+    """
+    return int(view.num_tiles(axis))
+
+
+def _tiles_type(z: Type, /, *shape: Type) -> Type:
+    t = _own("tiles", z)
+    if t.access != "Mut":
+        raise Refused("usage", f"`tiles` of `{t.name}`, which is `{t.access}`", "sub-tiles are of a `Mut` tensor", 0)
+    extents = shape_of("tiles", shape, 1)
+    dtype, own = known(t)
+    if len(extents) != len(own):
+        raise Refused(
+            "shape-mismatch", f"`tiles` of `{t.name}` of rank {len(own)} with {len(extents)} extents", None, 1
+        )
+    return SubTilesType(t.name, dtype, extents)
+
+
+@op(
+    "load and store",
+    result=_tiles_type,
+    lanes=Lanes.FRESH,
+    method_of=("tensor",),
+    function=False,
+    stub=(
+        "Tensor: def tiles(self: Tensor[Mut, T, *tuple[Any, ...]], d0: type[M], /) -> SubTiles[T, M]",
+        "Tensor: def tiles(self: Tensor[Mut, T, *tuple[Any, ...]], d0: type[M], d1: type[N], /) -> SubTiles[T, M, N]",
+        (
+            "Tensor: def tiles(self: Tensor[Mut, T, *tuple[Any, ...]], d0: type[M], d1: type[N], d2: type[K], /)"
+            " -> SubTiles[T, M, N, K]"
+        ),
+    ),
+)
+def tiles(z: Any, /, *shape: Any) -> Any:
+    """Cut the block's own tile again. Indices are local to the block; a sub-tile that hangs over the block's tile is
+    clipped there, so sub-tiles of different blocks never meet, whether they divide or not.
+    """
+    return z.tiles(shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)

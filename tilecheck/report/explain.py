@@ -1,0 +1,66 @@
+"""The long answers: a rule's page, and all that was found out about one kernel."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from tilecheck.report.pages import Page
+from tilecheck.report.result import KernelSummary, Shown
+from tilecheck.report.suppressions import META
+
+_WORDS = {
+    "race-free": "no two blocks or threads race",
+    "in-bounds": "every access is inside its array",
+    "barriers-uniform": "every barrier is met by all threads",
+    "shared-initialised": "shared memory is written before it is read",
+}
+
+
+def rule_page(page: Page) -> str:
+    """A rule: what it rejects, why, a bad and a good example."""
+    parts = [f"{page.name} ({page.severity})", page.summary]
+    parts += [textwrap.fill(paragraph, 100) for paragraph in page.why.split("\n\n") if paragraph]
+    if page.bad:
+        parts += ["rejected:", textwrap.indent(page.bad[0], "    ")]
+    if page.good:
+        parts += ["accepted:", textwrap.indent(page.good[0], "    ")]
+    if page.fixable:
+        parts.append("`tilecheck check --fix` can repair this.")
+    if page.name not in META:
+        parts.append(f"allow it in one place: # tilecheck: allow[{page.name}] the reason")
+    return "\n\n".join(parts)
+
+
+def kernel_page(kernel: KernelSummary) -> str:
+    """A kernel: each verdict with what it rests on, and where each access went on the bounds ladder."""
+    return "\n".join(_kernel_lines(kernel))
+
+
+def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
+    yield f"{kernel.path}:{kernel.line}: {kernel.track} kernel `{kernel.name}`"
+    for name, shown in kernel.verdicts.items():
+        yield ""
+        yield f"{_WORDS.get(name, name)}: {shown.verdict}"
+        yield from _because(shown)
+    if kernel.accesses:
+        yield ""
+        yield "accesses, and what keeps each in bounds:"
+        width = max(len(f"{access.array}, axis {access.axis}") for access in kernel.accesses)
+        for access in kernel.accesses:
+            place = f"{access.array}, axis {access.axis}"
+            yield f"  line {access.line:>4}  {place:<{width}}  {access.rung}"
+    if kernel.assumptions:
+        yield ""
+        yield "assumed of every launch:"
+        for assumption in kernel.assumptions:
+            yield f"  {assumption}"
+
+
+def _because(shown: Shown) -> Iterator[str]:
+    if shown.reason:
+        yield from textwrap.wrap(shown.reason, 100, initial_indent="  because ", subsequent_indent="    ")
+    if shown.conditions:
+        yield "  at launches where"
+        for condition in shown.conditions:
+            yield f"    {condition}"

@@ -1,0 +1,48 @@
+"""Applying the fixes that rules offer: all edits of a file in one pass.
+
+A rule module with a fix has `fix(line, diagnostic) -> Edit | None`. Edits are applied from the bottom up; of two that
+overlap the later one in the file waits for the next run. Bytes outside of the edits, line ends included, stay as they are;
+a line that an edit leaves blank goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from tilecheck.diagnostic import Diagnostic
+from tilecheck.edit import Edit
+from tilecheck.rules import RULES, rule_name
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+Fix = Callable[[str, Diagnostic], Edit | None]
+
+
+def fixers() -> dict[str, Fix]:
+    """The rules that have a fix."""
+    return {rule_name(rule): cast(Fix, rule.fix) for rule in RULES if hasattr(rule, "fix")}
+
+
+def apply_fixes(text: str, diagnostics: Iterable[Diagnostic]) -> tuple[str, int]:
+    r"""`text` (with any line ends) after the fixes of `diagnostics`, and how many were applied."""
+    lines = _LINE.findall(text)
+    known = fixers()
+    edits: list[Edit] = []
+    for diagnostic in diagnostics:
+        fix = known.get(diagnostic.rule)
+        number = diagnostic.span.line
+        if fix is None or not 1 <= number <= len(lines):
+            continue
+        edit = fix(lines[number - 1].rstrip("\r\n"), diagnostic)
+        if edit is not None and not any(_overlap(edit, other) for other in edits):
+            edits.append(edit)
+    for edit in sorted(edits, key=lambda edit: (edit.line, edit.start), reverse=True):
+        line = lines[edit.line - 1]
+        edited = line[: edit.start - 1] + edit.text + line[edit.end - 1 :]
+        lines[edit.line - 1] = edited if edited.strip() else ""
+    return "".join(lines), len(edits)
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    return one.line == other.line and one.start < other.end and other.start < one.end

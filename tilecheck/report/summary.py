@@ -1,0 +1,29 @@
+"""What the analyses found, in the words of the output: one `KernelSummary` per kernel of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tilecheck.checked import Checked
+from tilecheck.ir.kernel import Kernel
+from tilecheck.report.result import KernelSummary, Shown
+from tilecheck.verify.verdict import Answer, Property
+
+
+def summaries(checked: Checked) -> tuple[KernelSummary, ...]:
+    """The kernels of a file in the order of its lines."""
+    return tuple(sorted(_each(checked), key=lambda kernel: (kernel.line, kernel.name)))
+
+
+def _each(checked: Checked) -> Iterator[KernelSummary]:
+    for tile in checked.tile:
+        yield _summary(tile.kernel, (), tile.verdicts)
+    for simt in checked.simt:
+        yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
+
+
+def _summary(kernel: Kernel, assumptions: tuple[str, ...], verdicts: Mapping[Property, Answer]) -> KernelSummary:
+    shown = {
+        str(name): Shown(str(answer.verdict), answer.conditions, answer.reason) for name, answer in verdicts.items()
+    }
+    return KernelSummary(kernel.path, kernel.span.line, kernel.name, kernel.track, assumptions, shown)

@@ -1,0 +1,134 @@
+"""Comments that switch a finding off: `# tilecheck: allow[rule] reason`.
+
+At the end of a line the comment covers that line, or the whole simple statement that ends there. On a line of its own
+it covers the statement below: all of it for a function (decorators included) and for a simple statement, the head for
+any other. Several rules are separated by commas. A reason is part of the syntax: without one the finding is silenced,
+but *allow-without-reason* takes its place; an allow that silences nothing is *unused-allow*.
+
+    z.store(x.load())  # tilecheck: allow[shape-mismatch] the caller pads
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Diagnostic, Span
+
+_COMMENT = re.compile(r"#\s*tilecheck:\s*allow\[([^\]]*)\]\s*([^#]*)")
+META = frozenset({"unused-allow", "allow-without-reason", "unreadable"})
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """One rule named by one allow comment; it covers the lines `first` to `last`, both included."""
+
+    rule: str
+    reason: str
+    span: Span
+    first: int
+    last: int
+
+
+def read_allows(path: str, text: str) -> tuple[Allow, ...]:
+    """The allow comments of a file that parses."""
+    if "tilecheck:" not in text:
+        return ()
+    extents = _extents(text)
+    code_lines: set[int] = set()
+    comments: list[tokenize.TokenInfo] = []
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            comments.append(token)
+        elif token.type not in skipped:
+            code_lines.update(range(token.start[0], token.end[0] + 1))
+    return tuple(allow for comment in comments for allow in _allows_of(path, comment, code_lines, extents))
+
+
+def _allows_of(
+    path: str, comment: tokenize.TokenInfo, code_lines: set[int], extents: list[tuple[int, int, int]]
+) -> Iterator[Allow]:
+    match = _COMMENT.search(comment.string)
+    if match is None:
+        return
+    line, column = comment.start[0], comment.start[1] + match.start() + 1
+    span = Span(path, line, column, line, comment.start[1] + len(match[0].rstrip()) + match.start() + 1)
+    if line in code_lines:
+        inside = [(first, last) for first, last, end in extents if first <= line <= last and end == last]
+        first, last = max(inside, default=(line, line))
+    else:
+        below = min((code for code in code_lines if code > line), default=line)
+        first, last = below, max((last for first, last, _ in extents if first == below), default=below)
+    for rule in match[1].split(","):
+        yield Allow(rule.strip(), match[2].strip(), span, first, last)
+
+
+def _extents(text: str) -> list[tuple[int, int, int]]:
+    """Per statement: its first line, the last line an allow above it covers, and its last line if it is a simple
+    statement (0 otherwise).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text)
+    found: list[tuple[int, int, int]] = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt):
+            continue
+        end = node.end_lineno or node.lineno
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found.append((first, end, 0))
+        elif body := getattr(node, "body", None):
+            found.append((node.lineno, max(node.lineno, body[0].lineno - 1), 0))
+        else:
+            found.append((node.lineno, end, end))
+    return found
+
+
+def apply_allows(
+    diagnostics: Iterable[Diagnostic], allows: Collection[Allow], ran: Collection[str], known: Collection[str]
+) -> tuple[list[Diagnostic], int, list[Fault]]:
+    """The findings that remain, how many were silenced, and the faults of the comments themselves.
+
+    `ran` are the rules that were looked for (an allow of another rule is not called unused), `known` all rules.
+    """
+    kept: list[Diagnostic] = []
+    used: set[int] = set()
+    silenced = 0
+    for diagnostic in diagnostics:
+        line = diagnostic.span.line
+        hits = [
+            n
+            for n, allow in enumerate(allows)
+            if allow.rule == diagnostic.rule and allow.first <= line <= allow.last and diagnostic.rule not in META
+        ]
+        used.update(hits)
+        if hits:
+            silenced += 1
+        else:
+            kept.append(diagnostic)
+    faults: list[Fault] = []
+    for n, allow in enumerate(allows):
+        if allow.rule not in known:
+            message = f"there is no rule `{allow.rule}` to allow"
+            faults.append(Fault("unused-allow", message, allow.span, help="`tilecheck rules` lists the rules"))
+        elif n not in used and allow.rule in ran:
+            message = f"nothing here is reported as `{allow.rule}`"
+            faults.append(Fault("unused-allow", message, allow.span, help="remove the comment"))
+        elif not allow.reason:
+            faults.append(
+                Fault(
+                    "allow-without-reason",
+                    f"`{allow.rule}` is allowed without a reason",
+                    allow.span,
+                    help=f"say why it is safe: `# tilecheck: allow[{allow.rule}] the reason`",
+                )
+            )
+    return kept, silenced, faults
