@@ -35,7 +35,7 @@ from tilecheck.verify.expressions import evaluate
 from tilecheck.verify.loop_forms import like, proves, rotated
 from tilecheck.verify.run import Run, State
 from tilecheck.verify.scalars import truth_of
-from tilecheck.verify.values import Choice, Kind, Scalar, Truth, Value, View, level_of, terms_of
+from tilecheck.verify.values import Choice, Kind, Scalar, Tags, Truth, Value, View, level_of, terms_of
 
 if TYPE_CHECKING:
     from tilecheck.verify.loops import Loop, Round
@@ -59,7 +59,7 @@ def leave_loop(run: Run, this: Loop, state: State, round_: Round, follows: Term)
             fresh[name] = value
     if isinstance(this.node, For):
         env[this.node.target] = Scalar(run.symbols.fresh(this.node.target, Level.THREAD, Taint.HAVOC))
-    if not broken:
+    if not broken and not this.may_return:
         this.facts.impose(fresh, rounds if rounds.symbol is not None else None)
         if not this.counted:
             _condition_failed(this, round_, env, rounds)
@@ -123,11 +123,9 @@ def _value(
     level = Level.THREAD
     if not broken:
         level = form.level if this.scope is not None else levels.get(name, Level.THREAD)
-    else:
-        form = None if not kept else form
     if isinstance(before, Scalar) and any(_is_float(v) for v in (following, *at_break)):
         return Scalar(run.symbols.fresh(name, level, Taint.DATA), Kind.FLOAT), True
-    return like(run, before, name, level, form), True
+    return like(run, before, name, level, form if kept or not broken else None), True
 
 
 def _is_float(value: Value | None) -> bool:
@@ -201,7 +199,7 @@ def _levels(this: Loop, round_: Round) -> dict[str, Level]:
     return levels
 
 
-def _tags(run: Run, this: Loop, round_: Round, follows: Term, broken: bool) -> phases.Tags:
+def _tags(run: Run, this: Loop, round_: Round, follows: Term, broken: bool) -> Tags:
     assert this.scope is not None
     before = this.before
     if this.counted:

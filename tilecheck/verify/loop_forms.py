@@ -212,10 +212,10 @@ def _learn(run: Run, this: Loop, round_: Round) -> bool:
 
 
 def _learn_scalar(run: Run, form: Form, head: Value, following: Value, round_: Round) -> bool:
-    if isinstance(following, Ratio) or (isinstance(following, Scalar) and following.kind is Kind.FLOAT):
-        if form.kind is not Kind.FLOAT:
-            form.kind, form.delta = Kind.FLOAT, None
-            return True
+    becomes_float = isinstance(following, Ratio) or (isinstance(following, Scalar) and following.kind is Kind.FLOAT)
+    if becomes_float and form.kind is not Kind.FLOAT:
+        form.kind, form.delta = Kind.FLOAT, None
+        return True
     after = as_int(following)
     if isinstance(head, Scalar) and form.kind is Kind.INT and after is not None:
         delta = sub(after, head.term)

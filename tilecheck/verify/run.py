@@ -6,7 +6,7 @@ A *gap* is something the walk could not follow; the properties it names become u
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tilecheck.ir.kernel import Kernel, Node
 from tilecheck.ir.simt import AllocArray
@@ -169,7 +169,8 @@ def _position(symbols: Symbols, name: str, level: Level, extent: Term) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    accesses: int
+    """Lengths of what a run has noted, the accesses first, and of the jumps of its frames."""
+
     noted: tuple[int, ...]
     frames: tuple[tuple[int, int, int, int], ...]
 
@@ -228,23 +229,20 @@ class Run:
         """Whether the kernel binds `name`; a name it does not bind is a constant of the launch."""
         return self.usage.binds(name)
 
+    def _noted(self) -> tuple[list[Any], ...]:
+        return (self.accesses, self.barriers, self.warp_ops, self.gaps, self.tickets, self.ends, self.view_checks)
+
     def snapshot(self) -> Snapshot:
         """How much has been noted so far, for `restore`."""
-        return Snapshot(
-            len(self.accesses),
-            tuple(map(len, (self.barriers, self.warp_ops, self.gaps, self.tickets, self.ends, self.view_checks))),
-            tuple((len(f.breaks), len(f.continues), len(f.returns), len(f.exits)) for f in self.frames),
-        )
+        frames = tuple((len(f.breaks), len(f.continues), len(f.returns), len(f.exits)) for f in self.frames)
+        return Snapshot(tuple(len(noted) for noted in self._noted()), frames)
 
     def restore(self, kept: Snapshot) -> None:
         """Forget everything noted since `kept` was taken."""
-        del self.accesses[kept.accesses :]
-        lists = (self.barriers, self.warp_ops, self.gaps, self.tickets, self.ends, self.view_checks)
-        for noted, length in zip(lists, kept.noted, strict=True):
+        for noted, length in zip(self._noted(), kept.noted, strict=True):
             del noted[length:]
-        for frame, lengths in zip(self.frames, kept.frames, strict=True):
-            for jumps, length in zip((frame.breaks, frame.continues, frame.returns, frame.exits), lengths, strict=True):
-                del jumps[length:]
+        for frame, (breaks, continues, returns, exits) in zip(self.frames, kept.frames, strict=True):
+            del frame.breaks[breaks:], frame.continues[continues:], frame.returns[returns:], frame.exits[exits:]
 
     def dynamic_array(self, node: AllocArray) -> Array:
         """The launch's dynamic shared buffer seen with `node`'s dtype; equal item sizes see the same elements."""

@@ -63,11 +63,13 @@ def _statement(run: Run, state: State, node: Node) -> None:
                 evaluate(run, state, value)
         case Store():
             _store(run, state, node)
-        case FillSlice(array=array, index=index, value=value):
-            target = evaluate(run, state, array)
-            positions = position_list(run, state, target, index)
-            filled = evaluate(run, state, value)
-            record(run, state, target, positions, "write", node, filled if not views(filled) else None)
+        case FillSlice():
+            filled = evaluate(run, state, node.value)
+            array = evaluate(run, state, node.array)
+            positions = position_list(run, state, array, node.index)
+            if views(filled):
+                record(run, state, filled, (), "read", node)
+            record(run, state, array, positions, "write", node, filled if not views(filled) else None)
         case If():
             _if(run, state, node)
         case For() | While():
@@ -90,10 +92,10 @@ def _statement(run: Run, state: State, node: Node) -> None:
         case Assert(cond=cond):
             _assert(run, state, node, truth_of(run.symbols, evaluate(run, state, cond)))
         case Barrier(scope=scope, mask=mask):
-            value = as_int(evaluate(run, state, mask)) if mask is not None else None
+            lanes = as_int(evaluate(run, state, mask)) if mask is not None else None
             word = {"grid": "grid.sync", "block": "syncthreads", "warp": "syncwarp"}[scope]
             run.uses_warp_barrier |= scope == "warp"
-            phases.cross(run, state, _SCOPES[scope], node, word, value)
+            phases.cross(run, state, _SCOPES[scope], node, word, lanes)
         case Fence():
             run.uses_fence = True
         case AllocArray():

@@ -36,7 +36,7 @@ def unrolled(run: Run, state: State, node: For | While, bounds: tuple[Term, Term
         if state.dead or (positions is not None and count == len(positions)):
             done = True
             break
-        if len(run.accesses) - kept.accesses > MOST_ACCESSES or count == MOST_ROUNDS:
+        if len(run.accesses) - kept.noted[0] > MOST_ACCESSES or count == MOST_ROUNDS:
             break
         if isinstance(node, While):
             cond = truth_of(run.symbols, evaluate(run, state, node.cond))
