@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
+from tilecheck.symbolic.smt_read import subterms
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
@@ -38,7 +39,6 @@ from tilecheck.symbolic.smt_terms import (
     product,
     scale,
     sub,
-    subterms,
 )
 
 _ROUNDS = 4

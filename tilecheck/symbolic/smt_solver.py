@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 import z3
 
 from tilecheck.symbolic.smt_lemmas import lemmas, nonlinear
-from tilecheck.symbolic.smt_terms import FALSE, Symbol, Term, evaluate, num, substitute, subterms, variable
+from tilecheck.symbolic.smt_read import evaluate, subterms
+from tilecheck.symbolic.smt_terms import FALSE, Symbol, Term, num, substitute, variable
 
 # About two seconds of z3 on a current core.
 _UNITS_PER_MS = 2500

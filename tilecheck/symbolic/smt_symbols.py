@@ -34,7 +34,7 @@ class Symbols:
         self.count += 1
         name = label if label not in self._names else f"{label}!{self.count}"
         self._names.add(name)
-        return variable(Symbol(name, self.count, level, taint, low, high), boolean)
+        return variable(Symbol(name, self.count, level, taint, low, high, boolean))
 
     def apply(
         self,

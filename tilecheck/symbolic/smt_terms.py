@@ -46,11 +46,19 @@ class Symbol:
     `applied` makes it the value of a function (`name`, the level at which it is one function, arguments).
     """
 
-    __slots__ = ("applied", "facts", "high", "level", "low", "name", "order", "taint")
+    __slots__ = ("applied", "boolean", "facts", "high", "level", "low", "name", "order", "taint")
 
     def __init__(
-        self, name: str, order: int, level: Level, taint: Taint, low: int | None = None, high: int | None = None
+        self,
+        name: str,
+        order: int,
+        level: Level,
+        taint: Taint,
+        low: int | None = None,
+        high: int | None = None,
+        boolean: bool = False,
     ) -> None:
+        self.boolean = boolean
         self.name = name
         self.order = order
         self.level = level
@@ -120,6 +128,8 @@ class Term:
         return max((s.level for s in self.symbols), default=Level.GRID)
 
     def __repr__(self) -> str:
+        from tilecheck.symbolic.smt_read import show
+
         return show(self)
 
 
@@ -220,8 +230,8 @@ def truth(value: bool) -> Term:
     return TRUE if value else FALSE
 
 
-def variable(symbol: Symbol, boolean: bool = False) -> Term:
-    return _intern("sym", symbol=symbol, boolean=boolean)
+def variable(symbol: Symbol) -> Term:
+    return _intern("sym", symbol=symbol, boolean=symbol.boolean)
 
 
 ZERO, ONE = num(0), num(1)
@@ -583,84 +593,3 @@ def substitute(term: Term, mapping: Mapping[Term, Term], memo: dict[Term, Term] 
         result = term if parts == term.parts else rebuild(term, parts)
     memo[term] = result
     return result
-
-
-def evaluate(term: Term, values: Mapping[Symbol, int]) -> int:
-    """The value of `term` (truth values as 0 and 1). KeyError for a symbol without value, ZeroDivisionError as in Python."""
-    match term.kind:
-        case "const":
-            return term.const
-        case "true":
-            return 1
-        case "false":
-            return 0
-        case "sym":
-            assert term.symbol is not None
-            return values[term.symbol]
-        case "ite":
-            return evaluate(term.parts[1 if evaluate(term.parts[0], values) else 2], values)
-        case "and":
-            return int(all(evaluate(p, values) for p in term.parts))
-        case "or":
-            return int(any(evaluate(p, values) for p in term.parts))
-    inner = [evaluate(p, values) for p in term.parts]
-    match term.kind:
-        case "lin":
-            return term.const + sum(w * v for w, v in zip(term.weights, inner, strict=True))
-        case "mul":
-            result = 1
-            for v in inner:
-                result *= v
-            return result
-        case "div":
-            return inner[0] // inner[1]
-        case "mod":
-            return inner[0] % inner[1]
-        case "ge":
-            return int(inner[0] >= 0)
-        case "eq":
-            return int(inner[0] == 0)
-        case _:
-            return 1 - inner[0]
-
-
-def subterms(roots: Iterable[Term]) -> dict[Term, None]:
-    """Every term at or below `roots`, children after parents, each once."""
-    seen: dict[Term, None] = {}
-    stack = list(roots)
-    while stack:
-        term = stack.pop()
-        if term not in seen:
-            seen[term] = None
-            stack.extend(term.parts)
-    return seen
-
-
-def show(term: Term) -> str:
-    """The term in the notation of launch conditions."""
-    match term.kind:
-        case "const":
-            return str(term.const)
-        case "sym":
-            return str(term.symbol)
-        case "true" | "false":
-            return term.kind
-        case "lin":
-            pieces = [show(t) if w == 1 else f"{w}*{show(t)}" for t, w in zip(term.parts, term.weights, strict=True)]
-            if term.const:
-                pieces.append(str(term.const))
-            return "(" + " + ".join(pieces) + ")"
-        case "mul":
-            return "*".join(show(p) for p in term.parts)
-        case "div" | "mod":
-            return f"({show(term.parts[0])} {'//' if term.kind == 'div' else '%'} {show(term.parts[1])})"
-        case "ite":
-            return f"({show(term.parts[1])} if {show(term.parts[0])} else {show(term.parts[2])})"
-        case "ge":
-            return f"{show(term.parts[0])} >= 0"
-        case "eq":
-            return f"{show(term.parts[0])} == 0"
-        case "not":
-            return f"not ({show(term.parts[0])})"
-        case _:
-            return "(" + f" {term.kind} ".join(show(p) for p in term.parts) + ")"
