@@ -1,28 +1,49 @@
+# Everything sets itself up from Python and make: a virtual environment in .venv, reused while pyproject.toml is unchanged.
+#   make demo    a racy kernel and its error, then kernels that run      make test    the whole suite, ruff and mypy
+#   make lint    ruff and mypy                                           make bench   benchmarks, both sides printed
+#   make docs    regenerate README tables, docs/ and the type stub       make setup   the full environment
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What running needs, and what developing needs; the second includes the first.
+RUN := $(VENV)/.run
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench docs clean
 
-setup: $(STAMP)
+setup: $(DEV)
 
-$(STAMP): pyproject.toml
+$(VENV)/pyvenv.cfg:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tilecheck needs Python 3.11 or later, this is " + sys.version.split()[0])'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
-	touch $(STAMP)
+	$(PYTHON) -m venv $(VENV)
 
-lint: $(STAMP)
+$(RUN): pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) -e .
+	touch $(RUN)
+
+$(DEV): pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) -e '.[dev]'
+	touch $(RUN) $(DEV)
+
+demo: $(RUN)
+	@$(BIN)/python -m examples
+
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2 -m 'not gpu and not slow'
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n 2 -m 'not gpu and not slow'
 
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks
+
+docs: $(DEV)
+	$(BIN)/python -m tilecheck.ops.stub
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV)

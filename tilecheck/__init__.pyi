@@ -3887,6 +3887,14 @@ def arange(extent: type[M], /, *, start: int=..., step: int=...) -> Tile[i32, M]
 def arange(extent: type[M], /, *, start: int=..., step: int=..., dtype: type[U]) -> Tile[U, M]:
     ...
 
+def print(*values: object) -> None:
+    """Print strings, scalars and tiles, separated by spaces, once per block that gets there, in no order between blocks. What void lanes show is not specified."""
+    ...
+
+def device_assert(condition: bool | Tile[bool_, *tuple[Any, ...]], message: str | None=..., /) -> None:
+    """Stop the kernel unless the condition, every lane of a tile, is true. The host sees the error when it waits."""
+    ...
+
 @overload
 def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]:
     """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks."""
@@ -4385,4 +4393,4 @@ def argmin(x: Tile[T, M, N, K], axis: Literal[2, -1], keepdims: Literal[True]) -
 @overload
 def argmin(x: Tile[T, *tuple[Any, ...]], axis: None=..., keepdims: Literal[False]=...) -> Tile[i32, *tuple[()]]:
     ...
-__all__ = ['Atomic', 'DeviceOp', 'Dim', 'Dyn', 'Index', 'Kernel', 'Mapped', 'Mut', 'One', 'Owned', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'add', 'adopt', 'all', 'any', 'arange', 'argmax', 'argmin', 'bf16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'ceil_div', 'clip', 'divide', 'equal', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor_divide', 'fma', 'fmod', 'full', 'greater', 'greater_equal', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'load_like', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'positive', 'pow', 'prod', 'remainder', 'sign', 'simt', 'square', 'subtract', 'sum', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']
+__all__ = ['Atomic', 'DeviceOp', 'Dim', 'Dyn', 'Index', 'Kernel', 'Mapped', 'Mut', 'One', 'Owned', 'Partition', 'Running', 'Shared', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'abs', 'add', 'adopt', 'all', 'any', 'arange', 'argmax', 'argmin', 'bf16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'ceil_div', 'clip', 'device_assert', 'divide', 'equal', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor_divide', 'fma', 'fmod', 'full', 'greater', 'greater_equal', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'less', 'less_equal', 'load_like', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'max', 'maximum', 'min', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'positive', 'pow', 'print', 'prod', 'remainder', 'sign', 'simt', 'square', 'subtract', 'sum', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'where', 'zeros']

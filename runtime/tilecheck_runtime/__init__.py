@@ -1,1 +1,56 @@
-"""tilecheck."""
+"""The runtime: tensors, ownership at run time, lazy operations, streams and graphs.
+
+Users import `tilecheck`, which loads this on first use. Reading order: `ledger` (the borrow rules as a table), `tensor`
+and `partition` (handles), `op` and `launch` (lazy operations and how a kernel call becomes one), `backends` (what a
+device must offer).
+"""
+
+from tilecheck_runtime.create import (
+    arange,
+    asarray,
+    empty,
+    eye,
+    full,
+    linspace,
+    meta,
+    ones,
+    rand,
+    randn,
+    zeros,
+)
+from tilecheck_runtime.errors import (
+    BorrowError,
+    DroppedOpWarning,
+    KernelRejected,
+    KernelStopped,
+    LaunchRefused,
+    OpError,
+)
+from tilecheck_runtime.interop import from_dlpack
+from tilecheck_runtime.memory import allocated
+from tilecheck_runtime.partition import OWNED, OwnedPartition, Partition
+
+__all__ = [
+    "OWNED",
+    "BorrowError",
+    "DroppedOpWarning",
+    "KernelRejected",
+    "KernelStopped",
+    "LaunchRefused",
+    "OpError",
+    "OwnedPartition",
+    "Partition",
+    "allocated",
+    "arange",
+    "asarray",
+    "empty",
+    "eye",
+    "from_dlpack",
+    "full",
+    "linspace",
+    "meta",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 
 class TilecheckError(Exception):
-    """A refusal in the user's words: `message` stands alone, `help` is one way out, `rule` names the broken rule."""
+    """A refusal in the user's words: `message` stands alone, `help` is one way out, `rule` names the broken rule.
+
+    `points` are the other places of the story, a line each, printed between the two.
+    """
 
     rule: str = "usage"
 
-    def __init__(self, message: str, help: str | None = None, *, rule: str | None = None) -> None:
-        super().__init__(message if help is None else f"{message}\nhelp: {help}")
+    def __init__(
+        self, message: str, help: str | None = None, *, rule: str | None = None, points: tuple[str, ...] = ()
+    ) -> None:
+        lines = (message, *(f"  {point}" for point in points), *(() if help is None else (f"help: {help}",)))
+        super().__init__("\n".join(lines))
         self.message = message
         self.help = help
+        self.points = points
         if rule is not None:
             self.rule = rule
 

@@ -1,0 +1,131 @@
+"""What a device must offer. `cpu.py` is the meaning and the default; a GPU backend sits beside it.
+
+A backend moves bytes and runs work in the order of its streams; it knows nothing of borrows, of shapes that fit or of
+ops: whatever arrives here has been checked. Work is data (`Launch`, `Copy`, `Download`), so that one description can be
+run now, or be put into a graph and replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from tilecheck.surface.dtypes import DTypeClass
+from tilecheck.verify.tile import TileReport
+
+Grid = tuple[int, int, int]
+Array = npt.NDArray[Any]
+
+
+class Buffer(Protocol):
+    """Bytes of a device."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A strided array in a buffer: `offset` and `strides` in bytes."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DTypeClass
+
+    @property
+    def address(self) -> int:
+        """Of the first element."""
+        return self.buffer.address + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One tile kernel: arguments by parameter name, tensors as `Strided`, scalars as Python numbers."""
+
+    report: TileReport
+    arguments: Mapping[str, object]
+    grid: Grid
+    dims: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Elements of `source` to `target`, same shape and dtype."""
+
+    target: Strided
+    source: Strided
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Elements of `source` to the host array `target`."""
+
+    target: Array
+    source: Strided
+
+
+Work = Launch | Copy | Download
+
+
+class Event(Protocol):
+    """The end of submitted work."""
+
+    def wait(self) -> None:
+        """Block until the work is over, then raise its error, if any."""
+
+    def done(self) -> bool: ...
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call once the work is over, at once if it is; on any thread."""
+
+
+class Graph(Protocol):
+    """Work made ready to be replayed."""
+
+
+class Stream(Protocol):
+    """Work runs in order, one item at a time."""
+
+    def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> Event:
+        """Queue work behind everything submitted before and behind `after`.
+
+        If something in `after` failed, the work does not run and fails with that error. `keep` is referenced until
+        the work is over.
+        """
+
+    def mark(self) -> Event:
+        """The end of everything submitted so far."""
+
+
+class Backend(Protocol):
+    """A device."""
+
+    @property
+    def name(self) -> str:
+        """As in `tensor.device`."""
+
+    def allocate(self, nbytes: int) -> Buffer: ...
+    def free(self, buffer: Buffer) -> None: ...
+
+    def upload(self, target: Strided, source: Array) -> None:
+        """Copy a host array, broadcast and cast to the target's shape and dtype; over when it returns."""
+
+    def download(self, source: Strided) -> Array:
+        """A fresh host array of the source's values; over when it returns."""
+
+    def stream(self) -> Stream: ...
+    def graph(self, work: tuple[Work, ...]) -> Graph: ...
+
+
+def default() -> Backend:
+    """The device of this process: the CPU."""
+    from tilecheck_runtime.backends.cpu import CPU
+
+    return CPU

@@ -1,0 +1,153 @@
+"""The CPU: NumPy for bytes, the interpreter for kernels, a one-thread executor per stream.
+
+Streams are real queues, so that work is in flight between `run` and `wait` exactly as on a GPU, and a missing order
+between two streams is a missing order here too. An event of another stream is waited for by the worker, never by the
+submitting thread. Work waits only for events that existed when it was submitted, so workers cannot wait in a circle.
+
+Failed work fails everything that waits for its event with the same error, and nothing else. At exit the interpreter
+waits for what was submitted, as `concurrent.futures` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Work
+
+# As CUDA's allocator: what is aligned there is aligned here.
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CPUBuffer:
+    """Bytes at `address`; `block` owns them when they are ours."""
+
+    address: int
+    nbytes: int
+    block: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CPUEvent:
+    """The end of one item of a stream."""
+
+    future: Future[None]
+
+    def wait(self) -> None:
+        self.future.result()
+
+    def done(self) -> bool:
+        return self.future.done()
+
+    def then(self, call: Callable[[], None]) -> None:
+        self.future.add_done_callback(lambda _: call())
+
+
+@dataclass(frozen=True, slots=True)
+class CPUGraph:
+    """Work in the order of its recording."""
+
+    work: tuple[Work, ...]
+
+
+class _Item:
+    """One call of a stream's worker. It lets go of everything before its event is set, so that whoever waited for the
+    event finds the buffers free.
+    """
+
+    __slots__ = ("after", "keep", "work")
+
+    def __init__(self, work: tuple[Work, ...], after: tuple[Event, ...], keep: object) -> None:
+        self.work = work
+        self.after = after
+        self.keep = keep
+
+    def __call__(self) -> None:
+        try:
+            for earlier in self.after:
+                earlier.wait()
+            for work in self.work:
+                _perform(work)
+                del work
+        finally:
+            self.work, self.after, self.keep = (), (), None
+
+
+class CPUStream:
+    """A queue with one worker, which ends with the stream."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1, "tilecheck-stream")
+
+    def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CPUEvent:
+        match work:
+            case CPUGraph(items):
+                return self._put(_Item(items, after, keep))
+            case Launch() | Copy() | Download():
+                return self._put(_Item((work,), after, keep))
+            case _:
+                raise TypeError(f"{work!r} is no work of the CPU")
+
+    def mark(self) -> CPUEvent:
+        return self._put(_Item((), (), None))
+
+    def _put(self, item: _Item) -> CPUEvent:
+        return CPUEvent(self._worker.submit(item))
+
+
+def _perform(work: Work) -> None:
+    match work:
+        case Launch():
+            arguments = {n: array(a) if isinstance(a, Strided) else a for n, a in work.arguments.items()}
+            import_module("tilecheck.interp.tile").run(work.report, arguments, work.grid, work.dims)
+        case Copy():
+            array(work.target)[...] = array(work.source)
+        case Download():
+            work.target[...] = array(work.source)
+
+
+class _Bytes:
+    """All bytes of a buffer, as NumPy takes them in; the array keeps the buffer alive."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        data = (buffer.address, False)
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (buffer.nbytes,), "data": data}
+
+
+def array(strided: Strided) -> Array:
+    """The NumPy array on the bytes themselves."""
+    flat = np.asarray(_Bytes(strided.buffer))
+    return np.ndarray(strided.shape, strided.dtype.numpy(), flat.data, strided.offset, strided.strides)
+
+
+class _CPU:
+    name = "cpu"
+
+    def allocate(self, nbytes: int) -> Buffer:
+        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = block.ctypes.data
+        return CPUBuffer(start + -start % ALIGNMENT, nbytes, block)
+
+    def free(self, buffer: Buffer) -> None:
+        """NumPy frees the block with its last reference, which is the buffer's."""
+
+    def upload(self, target: Strided, source: Array) -> None:
+        array(target)[...] = source
+
+    def download(self, source: Strided) -> Array:
+        return array(source).copy(order="C")
+
+    def stream(self) -> CPUStream:
+        return CPUStream()
+
+    def graph(self, work: tuple[Work, ...]) -> CPUGraph:
+        return CPUGraph(work)
+
+
+CPU = _CPU()

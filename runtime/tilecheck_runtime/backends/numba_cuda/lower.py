@@ -1,0 +1,510 @@
+"""A specialised tile kernel to one readable numba-cuda module.
+
+One line of the module is one tile op: tiles are tuples in registers, scalars are int64 and float64, control flow is the
+user's. The block id comes from a one-dimensional grid, so that no axis meets the hardware's limit of 65,535 blocks.
+
+    def saxpy(z, z_n0, z_s0, x, x_n0, x_s0, ..., a, g0, g1, g2, fault):
+        b0 = int64(cuda.blockIdx.x)
+        t_0 = load_f32_0(x, (x_n0,), (1,), (b0,))
+        t_1 = multiply_0(a, t_0)
+        ...
+        store_f32_0(z, (z_n0,), (1,), (b0,), t_3)
+
+Invariant: every statement is uniform over the block, so barriers inside ops are met by all threads; a failed check makes
+the whole block return after noting kernel line and block in the fault record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilecheck.ir.kernel import (
+    Assert,
+    Assign,
+    Binary,
+    Break,
+    Compare,
+    Const,
+    Continue,
+    DimRef,
+    Do,
+    Expr,
+    For,
+    ForIndices,
+    If,
+    Inline,
+    Kernel,
+    Name,
+    Node,
+    OpCall,
+    Return,
+    ScalarParam,
+    Stmt,
+    TensorParam,
+    TupleExpr,
+    Unary,
+    While,
+)
+from tilecheck.ir.types import (
+    DimType,
+    IndexType,
+    ScalarType,
+    SubTilesType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+    ViewType,
+)
+from tilecheck.ops.row import operators
+from tilecheck_runtime.backends.numba_cuda import memory, tiles
+from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
+from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear
+from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, divides, make_plan, tile_shape
+from tilecheck_runtime.backends.numba_cuda.registers import I64, SIZE, Value, constant
+from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
+from tilecheck_runtime.backends.numba_cuda.shared import barrier
+from tilecheck_runtime.backends.numba_cuda.source import Writer
+from tilecheck_runtime.backends.numba_cuda.tiles import Held
+
+
+class NoLowering(Exception):
+    """An op or form that this backend does not compile; `what` names it in the user's words."""
+
+    def __init__(self, what: str, node: Node) -> None:
+        super().__init__(f"the numba-cuda backend does not compile {what}")
+        self.what = what
+        self.span = node.span
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Generated code: `formats` has a letter per parameter (see `driver.Packed`), `shared` is in bytes."""
+
+    name: str
+    source: str
+    namespace: Mapping[str, object]
+    formats: str
+    parameters: tuple[str, ...]
+    threads: int
+    shared: int
+
+
+_PADS = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+_SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
+
+
+class Lowering:
+    """The state of one lowering: the text so far, the plan, the types."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        types: Mapping[Node, Type],
+        dims: Mapping[str, int],
+        facts: Mapping[str, Facts],
+        threads: int | None,
+    ) -> None:
+        self.kernel = kernel
+        self.types = types
+        self.dims = dims
+        self.facts = facts
+        self.plan: Plan = make_plan(kernel, types, facts, threads)
+        self.out = Writer()
+        self._operators = {token: row.name for token, row in operators().items()}
+        self._own: dict[str, tuple[int, ...]] = {}
+        self._cut: set[str] = set()
+        for kind in types.values():
+            if isinstance(kind, SubTilesType):
+                self._cut.add(kind.array)
+            elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
+                self._own[kind.name] = tuple(self.extent(e) for e in kind.shape)
+        self._returns: list[tuple[str | None, bool]] = []
+
+    # ---- what things are
+
+    def variable(self, name: str) -> str:
+        """The name of a variable in the text; inlined helpers' `scale.x` becomes `scale__x`."""
+        return name.replace(".", "__")
+
+    def extent(self, extent: object) -> int:
+        """A bound extent as a number."""
+        if isinstance(extent, int):
+            return extent
+        raise AssertionError(f"the extent {extent} is not bound: the kernel was not specialised")
+
+    def own_shape(self, array: str) -> tuple[int, ...]:
+        """The tile of a block of `array`."""
+        return self._own[array]
+
+    def tile_type(self, node: Expr) -> TileType:
+        kind = self.types[node]
+        if not isinstance(kind, TileType):
+            raise AssertionError(f"{type(node).__name__} is not a tile")
+        return kind
+
+    def scalar_kind(self, expr: Expr) -> str | None:
+        """`int`, `float` or `bool` for a scalar, None for a tile."""
+        kind = self.types[expr]
+        if isinstance(kind, ScalarType):
+            return kind.kind
+        return "int" if isinstance(kind, DimType) else None
+
+    def constant_int(self, expr: Expr) -> int:
+        """The value of an int that the type pass knows."""
+        if isinstance(expr, Const) and isinstance(expr.value, int):
+            return expr.value
+        if isinstance(expr, DimRef):
+            return self.dims[expr.key]
+        kind = self.types[expr]
+        if isinstance(kind, ScalarType) and isinstance(kind.value, int):
+            return kind.value
+        if isinstance(kind, DimType):
+            return self.extent(kind.extent)
+        raise AssertionError("not a constant")
+
+    def choose(self, node: Expr, shape: tuple[int, ...], want: Layout | None) -> Layout:
+        """The layout that a flexible op computes in: the wanted one, its operands', or the plan's."""
+        if want is not None and want.shape == shape:
+            return want
+        return self.plan.natural(node) or self.plan.layout(shape)
+
+    # ---- expressions
+
+    def bind(self, stem: str, text: str, layout: Layout, dtype: str) -> Held:
+        """Give the tile that `text` computes a name."""
+        name = self.out.fresh(stem)
+        self.out.line(f"{name} = {text}")
+        return Held(name, layout, dtype)
+
+    def scalar(self, expr: Expr) -> str:
+        return scalar_text(self, expr)
+
+    def tile(self, expr: Expr, want: Layout | None) -> Held:
+        """Lower a tile expression; `want` is the layout that the consumer computes in, a wish."""
+        match expr:
+            case Name(id=name):
+                kind = self.tile_type(expr)
+                layout = self.plan.variables.get(name) or self.plan.layout(tile_shape(kind))
+                return Held(self.variable(name), layout, kind.dtype.name)
+            case Binary(op="@", left=left, right=right):
+                return tiles.product(self, expr, left, right, None, want)
+            case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+                return tiles.elementwise_op(self, self._operators[op], expr, (left, right), want)
+            case Unary(op=op, operand=operand):
+                return tiles.elementwise_op(self, self._operators[f"unary {op}"], expr, (operand,), want)
+            case OpCall(op=op) if op in ELEMENTWISE:
+                return tiles.elementwise_op(self, op, expr, expr.args, want)
+            case OpCall(op=op) if op in tiles.TILE_OPS:
+                return tiles.TILE_OPS[op](self, expr, want)
+            case OpCall(op="load" | "load_tile" | "load_like"):
+                return self._load(expr, want)
+        raise NoLowering(f"`{expr.op}`" if isinstance(expr, OpCall) else type(expr).__name__.lower(), expr)
+
+    # ---- memory
+
+    def _load(self, call: OpCall, want: Layout | None) -> Held:
+        source = self.types[call.args[0]]
+        shape = tile_shape(self.tile_type(call))
+        layout = want if want is not None and want.shape == shape else self.plan.layout(shape)
+        pad: float | None = None
+        permute = tuple(range(len(shape)))
+        rest = call.args[1:]
+        cut = False
+        match source:
+            case ViewType(array=array, permute=order, pad=padding):
+                permute = order
+                pad = _PADS[padding] if isinstance(padding, str) else padding
+                index = self._index(rest)
+            case SubTilesType(array=array):
+                index, cut = self._index(rest), True
+            case TensorType(name=array, access=access):
+                if call.op == "load_like":
+                    rest = rest[1:]
+                    index = self._index(rest) if rest else self._block_index(len(shape))
+                elif access == "Shared":
+                    index = "(" + "int64(0), " * len(shape) + ")"
+                else:
+                    index = self._index(rest) if rest else self._block_index(len(shape))
+            case _:
+                raise AssertionError(f"a load of {type(source).__name__}")
+        form = self._form(array, shape, permute, layout, cut)
+        filler = constant(form.dtype, pad if pad is not None else 0)
+
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            base, extents, strides, at = args
+            memory_filler = builder.zext(filler, ir.IntType(8)) if form.dtype == "bool_" else filler
+            return memory.load_tile(builder, form, base[0], extents, strides, at, memory_filler)
+
+        key = (form, None if pad is None else repr(pad))
+        name = self.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
+        base, extents, strides = self._place(array, permute, cut)
+        held = self.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
+        if array in self._cut:
+            self._barrier()
+        return held
+
+    def _store(self, call: OpCall) -> None:
+        target = self.types[call.args[0]]
+        kind = self.types[call.args[1]]
+        assert isinstance(kind, TileType)
+        shape = tile_shape(kind)
+        held = self.tile(call.args[1], None)
+        rest = call.args[2:]
+        cut = isinstance(target, SubTilesType)
+        match target:
+            case SubTilesType(array=array):
+                index = self._index(rest)
+            case TensorType(name=array):
+                index = self._index(rest) if rest else self._block_index(len(shape))
+            case _:
+                raise AssertionError(f"a store to {type(target).__name__}")
+        form = self._form(array, shape, tuple(range(len(shape))), held.layout, cut)
+
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            base, extents, strides, at, values = args
+            memory.store_tile(builder, form, base[0], extents, strides, at, values)
+            return ()
+
+        name = self.out.intrinsic(f"store_{form.dtype}", form, 5, None, build)
+        base, extents, strides = self._place(array, tuple(range(len(shape))), cut)
+        self.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
+        if array in self._cut:
+            self._barrier()
+
+    def _form(
+        self, array: str, shape: tuple[int, ...], permute: Sequence[int], layout: Layout, cut: bool
+    ) -> memory.Global:
+        facts = self.facts[array]
+        own = self._own.get(array, shape)
+        in_order = tuple(permute) == tuple(range(len(shape)))
+        vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear)
+        whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
+        if cut:
+            vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
+            whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
+        return memory.Global(facts.dtype, layout, whole, vectors)
+
+    def _place(self, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
+        """Address, extents and strides of an access, as text; of sub-tiles those of the block's own tile."""
+        name, facts = self.variable(array), self.facts[array]
+
+        def stride(axis: int) -> str:
+            return "int64(1)" if facts.unit and axis == facts.rank - 1 else f"{name}_s{axis}"
+
+        strides = "(" + "".join(f"{stride(a)}, " for a in permute) + ")"
+        if not cut:
+            return f"{name}", "(" + "".join(f"{name}_n{a}, " for a in permute) + ")", strides
+        own = self._own[array]
+        start = " + ".join(f"b{a} * {tile} * {stride(a)}" for a, tile in enumerate(own))
+        extents = "".join(f"min(int64({tile}), {name}_n{a} - b{a} * {tile}), " for a, tile in enumerate(own))
+        return f"{name} + ({start}) * {SIZE[facts.dtype]}", f"({extents})", strides
+
+    def _index(self, items: Sequence[Expr]) -> str:
+        if len(items) == 1:
+            kind = self.types[items[0]]
+            if isinstance(kind, IndexType | TupleType):
+                return self.scalar(items[0])
+        return "(" + "".join(f"int64({self.scalar(i)}), " for i in items) + ")"
+
+    def _block_index(self, rank: int) -> str:
+        return "(" + "".join(f"b{axis}, " for axis in range(rank)) + ")"
+
+    def _barrier(self) -> None:
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            barrier(builder)
+            return ()
+
+        self.out.line(f"{self.out.intrinsic('barrier', None, 0, None, build)}()")
+
+    # ---- statements
+
+    def body(self, statements: Sequence[Stmt]) -> None:
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, node: Stmt) -> None:
+        match node:
+            case Assign(target=target, value=value):
+                self._assign(target, value)
+            case Do(value=OpCall(op="store") as call):
+                self._store(call)
+            case Do(value=OpCall(op="device_assert", args=args)):
+                self._check(args[0], node)
+            case Assert(cond=cond):
+                self._check(cond, node)
+            case If(cond=cond, then=then, other=other):
+                with self.out.block(f"if {self.scalar(cond)}:"):
+                    self.body(then)
+                if other:
+                    with self.out.block("else:"):
+                        self.body(other)
+            case For(target=target, start=start, stop=stop, step=step, body=inner):
+                bounds = ", ".join(f"int64({self.scalar(e)})" for e in (start, stop, step))
+                with self.out.block(f"for {self.variable(target)} in range({bounds}):"):
+                    self._loop(inner)
+            case ForIndices():
+                self._for_indices(node)
+            case While(cond=cond, body=inner):
+                with self.out.block(f"while {self.scalar(cond)}:"):
+                    self._loop(inner)
+            case Break():
+                self.out.line("break")
+            case Continue():
+                self.out.line("continue")
+            case Return(value=value):
+                self._return(value, node)
+            case Inline():
+                self._inline(node)
+            case _:
+                what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
+                raise NoLowering(f"`{what}`", node)
+
+    def _assign(self, target: str, value: Expr) -> None:
+        kind = self.types.get(value)
+        if isinstance(kind, TileType):
+            layout = self.plan.variables[target]
+            held = tiles.convert(self, self.tile(value, layout), layout)
+            self.out.line(f"{self.variable(target)} = {held.name}")
+        elif isinstance(kind, ScalarType):
+            cast = {"int": "int64", "float": "float64", "bool": "bool"}[kind.kind]
+            self.out.line(f"{self.variable(target)} = {cast}({self.scalar(value)})")
+        elif isinstance(kind, DimType):
+            self.out.line(f"{self.variable(target)} = int64({self.scalar(value)})")
+        elif isinstance(kind, IndexType) or (isinstance(kind, TupleType) and _is_plain(kind)):
+            self.out.line(f"{self.variable(target)} = {self.scalar(value)}")
+        elif isinstance(kind, TupleType) and isinstance(value, TupleExpr):
+            raise NoLowering("a tuple that holds tiles", value)
+        # Views, dtypes and functions have no value at run time: their uses are resolved by type.
+
+    def _loop(self, body: Sequence[Stmt]) -> None:
+        self._returns.append((None, True))
+        self.body(body)
+        self._returns.pop()
+
+    def _return(self, value: Expr | None, node: Node) -> None:
+        inlined = [r for r in self._returns if not r[1]]
+        if not inlined:
+            self.out.line("return")
+            return
+        if self._returns[-1][1]:
+            raise NoLowering("a `return` inside a loop of a helper", node)
+        result = inlined[-1][0]
+        if value is not None and result is not None:
+            self._assign(result, value)
+        self.out.line("break")
+
+    def _inline(self, node: Inline) -> None:
+        # One round of a loop, so that a `Return` anywhere in the helper leaves it by `break`.
+        early = any(isinstance(s, Return) for s in _flat(node.body[:-1])) or not isinstance(
+            node.body[-1] if node.body else None, Return
+        )
+        if early:
+            with self.out.block("for _once in range(1):"):
+                self._returns.append((node.result, False))
+                self.body(node.body)
+                self._returns.pop()
+            return
+        self.body(node.body[:-1])
+        last = node.body[-1]
+        assert isinstance(last, Return)
+        if last.value is not None and node.result is not None:
+            self._assign(node.result, last.value)
+
+    def _for_indices(self, node: ForIndices) -> None:
+        raise NoLowering("a mapped partition", node)
+
+    def _check(self, cond: Expr, node: Node) -> None:
+        """Note line and block in the fault record and leave, unless `cond` holds."""
+        if isinstance(self.types[cond], TileType):
+            held = self.tile(cond, None)
+            test = self._all(held)
+        else:
+            test = self.scalar(cond)
+        self.fault_unless(test, node.span.line)
+
+    def _all(self, held: Held) -> str:
+        raise NoLowering("`device_assert` of a tile", self.kernel.body[0])
+
+    def fault_unless(self, test: str, line: int) -> None:
+        """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""
+
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            record = builder.inttoptr(args[0][0], ir.PointerType(I64))
+            code = builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1)))
+            builder.cmpxchg(record, I64(0), code, "monotonic", "monotonic")
+            return ()
+
+        name = self.out.intrinsic("fault", None, 3, None, build)
+        with self.out.block(f"if not {test}:"):
+            self.out.line(f"{name}(fault, int64({line}), int64(cuda.blockIdx.x))")
+            self.out.line("return")
+
+
+def _is_plain(kind: TupleType) -> bool:
+    return all(isinstance(item, ScalarType | DimType) for item in kind.items)
+
+
+def _flat(body: Sequence[Stmt]) -> Sequence[Stmt]:
+    """The statements of `body` and of its blocks, not of helpers inlined in it."""
+    found: list[Stmt] = []
+    for node in body:
+        found.append(node)
+        match node:
+            case If(then=then, other=other):
+                found += _flat((*then, *other))
+            case For(body=inner) | ForIndices(body=inner) | While(body=inner):
+                found += _flat(inner)
+    return found
+
+
+def lower(
+    kernel: Kernel,
+    types: Mapping[Node, Type],
+    dims: Mapping[str, int],
+    facts: Mapping[str, Facts],
+    *,
+    threads: int | None = None,
+) -> Lowered:
+    """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
+    tensor parameter. Raises `NoLowering` for what this backend does not compile.
+    """
+    low = Lowering(kernel, types, dims, facts, threads)
+    parameters: list[str] = []
+    formats = ""
+    for param in kernel.params:
+        name = low.variable(param.name)
+        if isinstance(param, TensorParam):
+            rank = facts[param.name].rank
+            parameters += [name, *(f"{name}_n{a}" for a in range(rank)), *(f"{name}_s{a}" for a in range(rank))]
+            formats += "P" + "q" * (2 * rank)
+        elif isinstance(param, ScalarParam):
+            parameters.append(name)
+            formats += _SCALAR_FORMAT[param.kind or "int"]
+    parameters += ["g0", "g1", "g2", "fault"]
+    formats += "qqqP"
+    low.out.line("b = int64(cuda.blockIdx.x)")
+    low.out.line("b0 = b % g0")
+    low.out.line("b1 = b // g0 % g1")
+    low.out.line("b2 = b // (g0 * g1)")
+    low.body(kernel.body)
+    function = kernel.name
+    head = f"def {function}({', '.join(parameters)}):"
+    source = "\n".join([head, *low.out.lines, ""])
+    import math
+
+    from numba import cuda, float64, int64
+
+    namespace = {
+        **low.out.namespace,
+        "cuda": cuda,
+        "int64": int64,
+        "float64": float64,
+        "math": math,
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }
+    return Lowered(function, source, namespace, formats, tuple(parameters), low.plan.threads, low.out.shared_bytes)

@@ -1,0 +1,213 @@
+"""The plan of one specialisation: threads, vector widths, layouts, and what is known of each array.
+
+Everything that decides the shape of the generated code is decided here, from the types and the facts about the arrays;
+the lowering only spells it out. `Facts` are part of the specialisation key.
+
+Example: saxpy on f32 with tiles of 4096 gets 256 threads and vectors of 4: four 16-byte accesses a thread and array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+from tilecheck.ir.kernel import (
+    Assign,
+    Binary,
+    Compare,
+    Expr,
+    For,
+    ForIndices,
+    If,
+    Inline,
+    Kernel,
+    Name,
+    Node,
+    OpCall,
+    Return,
+    Select,
+    TensorParam,
+    Unary,
+    While,
+    walk,
+)
+from tilecheck.ir.types import TileType, Type
+from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
+from tilecheck_runtime.backends.numba_cuda.layout import (
+    WHOLE_LIMIT,
+    Fragments,
+    Layout,
+    Linear,
+    Whole,
+    fits_fragments,
+)
+from tilecheck_runtime.backends.numba_cuda.matrix import TENSOR_DTYPES
+from tilecheck_runtime.backends.numba_cuda.registers import SIZE
+
+# Registers a thread spends on one tile, as far as the number of threads can be chosen.
+_ELEMENTS_PER_THREAD: Final = 16
+_FEWEST_THREADS: Final = 32
+_MOST_THREADS: Final = 512
+_ACCUMULATORS_PER_THREAD: Final = 64
+
+SAME_LANE: Final = frozenset(ELEMENTWISE) | {"where", "astype", "isinf", "isfinite", "bitcast"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the launch knows of one array and the code may rely on.
+
+    `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
+    `divisors`: per axis, the largest power of two, at most 1024, that divides the extent.
+    """
+
+    dtype: str
+    rank: int
+    unit: bool
+    aligned: bool
+    divisors: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dtype: str, address: int, shape: Iterable[int], strides: Iterable[int]) -> Facts:
+        """The facts of an array at `address` with `shape` and `strides` in elements."""
+        extents, steps = tuple(shape), tuple(strides)
+        size = SIZE[dtype]
+        aligned = address % 16 == 0 and all(step * size % 16 == 0 for step in steps[:-1])
+        return cls(dtype, len(extents), bool(steps) and steps[-1] == 1, aligned, tuple(map(_divisor, extents)))
+
+
+def _divisor(extent: int) -> int:
+    return min(extent & -extent, 1024) if extent else 1
+
+
+def divides(tile: int, divisor: int) -> bool:
+    """Whether a tile of `tile` elements is known to divide an extent with this power-of-two `divisor`."""
+    return divisor % tile == 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """Threads, vector width per shape, layout per variable."""
+
+    threads: int
+    smallest: int
+    types: Mapping[Node, Type]
+    variables: dict[str, Layout] = field(default_factory=dict)
+
+    def layout(self, shape: tuple[int, ...]) -> Layout:
+        """Where a tile of `shape` lives unless it is an accumulator."""
+        size = prod(shape)
+        if size <= WHOLE_LIMIT:
+            return Whole(shape, self.threads)
+        vector = 16 // self.smallest
+        while vector > 1 and (shape[-1] % vector or vector * self.threads > size):
+            vector //= 2
+        return Linear(shape, self.threads, vector)
+
+    def natural(self, expr: Expr) -> Layout | None:
+        """The layout that `expr` computes in by itself; None if any would do."""
+        if isinstance(expr, Name):
+            return self.variables.get(expr.id)
+        kind = self.types.get(expr)
+        if not isinstance(kind, TileType):
+            return None
+        shape = tile_shape(kind)
+        if isinstance(expr, OpCall) and expr.op == "mma":
+            return self.accumulator(expr) or self.layout(shape)
+        operands = operands_of(expr)
+        if operands is None:
+            return None
+        for operand in operands:
+            layout = self.natural(operand)
+            if isinstance(layout, Fragments) and layout.shape == shape:
+                return layout
+        return None
+
+    def accumulator(self, call: OpCall) -> Fragments | None:
+        """The fragment layout of a product that the tensor cores can do, None for the others."""
+        x, z = self.types[call.args[0]], self.types[call]
+        if not isinstance(x, TileType) or not isinstance(z, TileType) or x.dtype.name not in TENSOR_DTYPES:
+            return None
+        inner = tile_shape(x)[-1]
+        shape = tile_shape(z)
+        if inner % 16 or len(shape) != 2:
+            return None
+        warps = fits_fragments(shape, self.threads)
+        return None if warps is None else Fragments(shape, self.threads, warps)
+
+
+def tile_shape(kind: TileType) -> tuple[int, ...]:
+    """The extents of a specialised tile."""
+    shape = tuple(e for e in kind.shape if isinstance(e, int))
+    if len(shape) != len(kind.shape):
+        raise AssertionError(f"the extents of {kind} are not bound: the kernel was not specialised")
+    return shape
+
+
+def operands_of(expr: Expr) -> tuple[Expr, ...] | None:
+    """The operands of an elementwise expression, None for any other."""
+    match expr:
+        case Binary(op="@"):
+            return None
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
+        case Unary(operand=operand):
+            return (operand,)
+        case Select(then=then, other=other):
+            return (then, other)
+        case OpCall(op=op, args=args) if op in SAME_LANE:
+            return args
+    return None
+
+
+def make_plan(
+    kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str, Facts], threads: int | None = None
+) -> Plan:
+    """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice."""
+    sizes = [prod(tile_shape(t)) for t in types.values() if isinstance(t, TileType)]
+    products = [n for n in walk(*kernel.body) if isinstance(n, OpCall) and n.op in ("mma", "matmul")]
+    largest = max(sizes, default=1)
+    if threads is None:
+        per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD
+        threads = _FEWEST_THREADS
+        while threads < _MOST_THREADS and threads * per_thread < largest:
+            threads *= 2
+    dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
+    plan = Plan(threads, min((SIZE[d] for d in dtypes), default=4), types)
+    _settle(plan, kernel)
+    return plan
+
+
+def _settle(plan: Plan, kernel: Kernel) -> None:
+    """Give every tile variable its layout: fragments if any value it takes is one, to a fixed point."""
+    values = list(_assignments(kernel.body, None))
+    changed = True
+    while changed:
+        changed = False
+        for target, value in values:
+            layout = plan.natural(value)
+            if isinstance(layout, Fragments) and plan.variables.get(target) != layout:
+                plan.variables[target] = layout
+                changed = True
+    for target, value in values:
+        kind = plan.types.get(value)
+        if isinstance(kind, TileType) and target not in plan.variables:
+            plan.variables[target] = plan.layout(tile_shape(kind))
+
+
+def _assignments(body: Sequence[Node], result: str | None) -> Iterator[tuple[str, Expr]]:
+    """Every variable with a value that it takes; a `Return` gives the result of the helper it leaves."""
+    for node in body:
+        match node:
+            case Assign(target=target, value=value):
+                yield target, value
+            case Return(value=value) if value is not None and result is not None:
+                yield result, value
+            case Inline():
+                yield from _assignments(node.body, node.result)
+            case If(then=then, other=other):
+                yield from _assignments((*then, *other), result)
+            case For(body=inner) | ForIndices(body=inner) | While(body=inner):
+                yield from _assignments(inner, result)

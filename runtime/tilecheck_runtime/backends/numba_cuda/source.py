@@ -1,0 +1,57 @@
+"""The text of a generated module, and the intrinsics it names.
+
+`Writer` collects lines at an indent and hands out fresh names; asking twice for the same intrinsic gives one object, so
+the text stays short and the same program always gives the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+
+from tilecheck_runtime.backends.numba_cuda.intrinsic import Build, tile_intrinsic
+
+
+class Writer:
+    """Lines, names and intrinsics of one kernel."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.namespace: dict[str, object] = {}
+        self.shared_bytes = 0
+        self._indent = 1
+        self._names: dict[str, int] = {}
+        self._made: dict[Hashable, str] = {}
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """An indented block; an empty one gets a `pass`."""
+        self.line(head)
+        self._indent += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._indent -= 1
+
+    def fresh(self, stem: str) -> str:
+        """A name that starts with `stem` and was not used before."""
+        count = self._names.get(stem, 0)
+        self._names[stem] = count + 1
+        return f"{stem}_{count}"
+
+    def shares(self, size: int) -> None:
+        """Note that an op takes `size` bytes of the shared buffer."""
+        self.shared_bytes = max(self.shared_bytes, size)
+
+    def intrinsic(self, stem: str, key: Hashable, arity: int, result: tuple[str, int] | None, build: Build) -> str:
+        """The name of the intrinsic for `key`, made by `build` on first use."""
+        whole = (stem, key, arity, result)
+        if whole not in self._made:
+            name = self.fresh(stem)
+            self.namespace[name] = tile_intrinsic(name, arity, result, build)
+            self._made[whole] = name
+        return self._made[whole]

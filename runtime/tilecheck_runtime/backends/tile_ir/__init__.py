@@ -1,0 +1,1 @@
+"""CUDA Tile IR: the second compiler for tile kernels, through the `cuda-tile` package."""

@@ -1,0 +1,68 @@
+"""A view on an allocation as plain data: which elements, of which dtype, in which memory.
+
+Tensors, partitions and launch arguments all speak about elements; only they know about ownership. A shape-only (meta)
+tensor has elements without an allocation: every shape rule applies to it, and nothing can touch its data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilecheck.surface.dtypes import DTypeClass
+from tilecheck_runtime.backends import Strided
+from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.layout import Layout
+from tilecheck_runtime.ledger import Access, Loan, Request
+from tilecheck_runtime.memory import Allocation
+from tilecheck_runtime.regions import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """`layout` in `allocation`, elements of `dtype`. `writable` is False for read-only memory of another library."""
+
+    allocation: Allocation | None
+    layout: Layout
+    dtype: DTypeClass
+    writable: bool = True
+
+    @property
+    def meta(self) -> bool:
+        """Whether there is a shape only."""
+        return self.allocation is None
+
+    @property
+    def width(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.numpy().itemsize)
+
+    @property
+    def memory(self) -> Allocation:
+        """The allocation. Raises UsageError for a meta tensor."""
+        if self.allocation is None:
+            raise UsageError(
+                "a meta tensor has a shape and no data",
+                "use it to warm up a kernel (`kernel(meta, ...).compile()`), or make a real tensor",
+            )
+        return self.allocation
+
+    @property
+    def region(self) -> Region:
+        """The bytes, in the count of the allocation's ledger."""
+        return self.layout.region(self.width, self.memory.base)
+
+    def strided(self) -> Strided:
+        """As backends take it."""
+        layout = self.layout
+        return Strided(self.memory.buffer, layout.offset, layout.shape, layout.strides, self.dtype)
+
+    def at(self, layout: Layout) -> Elements:
+        """Other elements of the same memory."""
+        return replace(self, layout=layout)
+
+    def request(self, access: Access, actor: Loan | None, name: str | None = None, execution: object = None) -> Request:
+        """An access to these elements through the handle with the loan `actor`."""
+        return Request(self.memory.ledger, self.region, access, name, actor, execution)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}{list(self.layout.shape)}"

@@ -1,0 +1,122 @@
+"""Other libraries' arrays, both ways, without a copy.
+
+In: `from_dlpack(x)` borrows the memory of anything with `__dlpack__` or `__array_interface__` and keeps its owner
+alive. Two imports that overlap know of each other, and our own memory comes back as a view of it. What the other library does with its own array stays its business:
+it must not write while a kernel reads.
+
+Out: `np.from_dlpack(z)`, `torch.from_dlpack(z)` lend the memory until the last array on it is gone. A consumer that can
+be told "read only" (DLPack 1.0 and later) gets a shared loan, an older one an exclusive loan, because it may write.
+The loan is held, not idle: nobody tells us when the other library reads, so conflicting accesses raise.
+
+Copies need none of this: `x.numpy()`, `np.asarray(x)` and `tc.asarray(a)` copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilecheck_runtime.backends import Array, default
+from tilecheck_runtime.backends.cpu import CPUBuffer, array
+from tilecheck_runtime.elements import Elements
+from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.layout import Layout, as_dtype
+from tilecheck_runtime.ledger import Access, Loan, State, borrow, hold
+from tilecheck_runtime.memory import Allocation, covering
+from tilecheck_runtime.sites import subject
+from tilecheck_runtime.tensor import Tensor
+
+KDLCPU = 1
+# The first version that can say "read only".
+READ_ONLY = (1, 0)
+
+
+class _Lent:
+    """Keeps the loan and the memory of a lent array; dies with the last array of the other library."""
+
+    def __init__(self, values: Array, loan: Loan, memory: Allocation, read_only: bool) -> None:
+        self.loan = loan
+        self.memory = memory
+        interface = dict(values.__array_interface__)
+        interface["data"] = (interface["data"][0], read_only)
+        interface["strides"] = values.strides
+        self.__array_interface__ = interface
+
+
+def lend(
+    tensor: Tensor,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """`tensor.__dlpack__(...)`: a capsule. Raises BorrowError for a conflict, UsageError for what cannot be lent."""
+    if device not in (None, (KDLCPU, 0)):
+        raise UsageError(f"{subject()} is on the cpu, DLPack device {device} was asked for")
+    if stream not in (None, -1):
+        raise UsageError(f"a tensor of the cpu has no stream, DLPack stream {stream} was asked for")
+    if copy:
+        return _capsule(tensor.numpy(), max_version)
+    told = max_version is not None and max_version >= READ_ONLY
+    if not told:
+        tensor._writable()
+    elements = tensor._elements
+    # A host access as far as running ops are concerned, a borrow as far as the time after it is.
+    tensor._access(Access.READ if told else Access.WRITE)
+    request = elements.request(Access.SHARE if told else Access.EXCLUDE, tensor._loan)
+    (loan,) = hold((request,), "another library's array", State.LENT)
+    lent = np.asarray(_Lent(array(elements.strided()), loan, elements.memory, read_only=told))
+    return _capsule(lent, max_version)
+
+
+def _capsule(values: Array, max_version: tuple[int, int] | None) -> Any:
+    options: dict[str, Any] = {} if max_version is None else {"max_version": max_version}
+    try:
+        return values.__dlpack__(**options)
+    except BufferError:
+        raise UsageError(
+            f"DLPack has no {values.dtype}", "lend a copy in another dtype: `x.astype(...)`", rule="dtype-mismatch"
+        ) from None
+
+
+def from_dlpack(owner: Any) -> Tensor:
+    """Borrow the array `owner` of another library, which stays alive as long as the tensor.
+
+    Raises UsageError for an object without `__dlpack__` or `__array_interface__`, memory of another device, an unknown
+    dtype and negative strides.
+    """
+    if isinstance(owner, Tensor):
+        return owner._view(owner._elements)
+    device = owner.__dlpack_device__() if hasattr(owner, "__dlpack_device__") else (KDLCPU, 0)
+    if device[0] != KDLCPU:
+        raise UsageError(
+            f"the array is on DLPack device {tuple(int(n) for n in device)}, this process computes on the cpu",
+            "copy it to the host first",
+        )
+    if hasattr(owner, "__array_interface__"):
+        values = np.asarray(owner)
+    elif hasattr(owner, "__dlpack__"):
+        values = np.from_dlpack(owner)
+    else:
+        raise UsageError(
+            f"a `{type(owner).__name__}` has neither `__dlpack__` nor `__array_interface__`",
+            "copy it with `tc.asarray(...)`",
+        )
+    return _borrowed(values)
+
+
+def _borrowed(values: Array) -> Tensor:
+    dtype = as_dtype(values.dtype)
+    if min(values.strides, default=0) < 0:
+        raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
+    address = int(values.__array_interface__["data"][0])
+    layout = Layout(0, values.shape, values.strides)
+    extent = layout.region(values.dtype.itemsize).end if values.size else 0
+    known = covering(address, extent)
+    if known is not None:
+        inside = Layout(address - known.buffer.address, values.shape, values.strides)
+        elements = Elements(known, inside, dtype, values.flags.writeable)
+        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+    memory = Allocation(default(), CPUBuffer(address, extent), owner=values)
+    return Tensor(Elements(memory, layout, dtype, values.flags.writeable))

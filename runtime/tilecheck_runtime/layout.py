@@ -1,0 +1,185 @@
+"""Shapes, strides and subscripts: the arithmetic of views, on plain tuples.
+
+Strides are in bytes and never negative. Nothing is clamped: a slice outside its axis is an error, unlike in NumPy, since
+a shorter result than asked for is how wrong extents reach a kernel unseen.
+
+    >>> select((8, 8), (32, 4), 4, (slice(2, 4),)).shape
+    (2, 8)
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilecheck.surface.dims import DimClass
+from tilecheck.surface.dtypes import DTYPES, DTypeClass
+from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.regions import Region
+
+_BY_NUMPY = {dtype.numpy(): dtype for dtype in DTYPES.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a view lie, `offset` in bytes from the start of the allocation."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def region(self, width: int, base: int = 0) -> Region:
+        """The bytes of elements `width` bytes wide; `base` shifts the count."""
+        return Region(self.offset + base, self.shape, self.strides, width)
+
+    def contiguous(self, width: int) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        return self.size <= 1 or all(
+            n == 1 or s == c for n, s, c in zip(self.shape, self.strides, dense(self.shape, width), strict=True)
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return product(self.shape)
+
+
+def product(shape: tuple[int, ...]) -> int:
+    """The number of elements of `shape`."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def dense(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Strides of C order in bytes."""
+    strides: list[int] = []
+    step = width
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def ints(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+    """`f(2, 3)` and `f((2, 3))` alike. Raises UsageError for anything but ints; `what` names the call.
+
+    A `Dim` with a fixed size counts as its size; one without has no value on the host.
+    """
+    flat = tuple(values[0]) if len(values) == 1 and isinstance(values[0], tuple | list) else values
+    result = []
+    for value in flat:
+        if isinstance(value, DimClass) and value.size is None:
+            raise UsageError(
+                f"`{value.__name__}` has no value on the host, `{what}` wants ints here",
+                f"write a number, or inside a kernel `{what}({value.__name__})`",
+            )
+        if isinstance(value, bool | float | str) or not hasattr(value, "__index__"):
+            raise UsageError(f"`{what}` wants ints, not {value!r}", rule="shape-mismatch")
+        result.append(operator.index(value))
+    return tuple(result)
+
+
+def extents(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape. Raises UsageError for a negative extent."""
+    shape = ints(what, values)
+    for axis, extent in enumerate(shape):
+        if extent < 0:
+            raise UsageError(f"`{what}` got the extent {extent} on axis {axis}", rule="shape-mismatch")
+    return shape
+
+
+def as_dtype(dtype: Any) -> DTypeClass:
+    """One of our element types, given as such or as NumPy's. Raises UsageError (dtype-mismatch)."""
+    if isinstance(dtype, DTypeClass) and dtype.name in DTYPES:
+        return dtype
+    try:
+        found = _BY_NUMPY.get(np.dtype(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        known = ", ".join(DTYPES)
+        raise UsageError(f"{dtype!r} is no dtype of tensors", f"one of {known}", rule="dtype-mismatch")
+    return found
+
+
+def reshaped(layout: Layout, width: int, wanted: tuple[int, ...]) -> Layout:
+    """The same elements in C order under another shape, one extent of which may be -1.
+
+    Raises UsageError (shape-mismatch) for another number of elements or elements with gaps.
+    """
+    shape = wanted
+    if wanted.count(-1) == 1:
+        rest = product(tuple(n for n in wanted if n != -1))
+        if rest <= 0 or layout.size % rest:
+            raise _no_fit(layout, wanted)
+        shape = tuple(layout.size // rest if n == -1 else n for n in wanted)
+    if min(shape, default=0) < 0 or product(shape) != layout.size:
+        raise _no_fit(layout, wanted)
+    if not layout.contiguous(width):
+        raise UsageError(
+            f"a view with gaps (shape {layout.shape}, strides {layout.strides}) cannot be reshaped in place",
+            "reshape a copy: `x.copy().reshape(...)`",
+            rule="shape-mismatch",
+        )
+    return Layout(layout.offset, shape, dense(shape, width))
+
+
+def select(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, key: tuple[Any, ...]) -> Layout:
+    """The view that a subscript names; an int takes its axis away, a slice keeps it.
+
+    Raises UsageError (out-of-bounds) for what lies outside, and for steps below 1.
+    """
+    if len(key) > len(shape):
+        raise UsageError(
+            f"{len(key)} subscripts for a tensor of {len(shape)} axes, shape {shape}",
+            "one slice or int per axis, fewer are fine",
+            rule="out-of-bounds",
+        )
+    kept_shape: list[int] = []
+    kept_strides: list[int] = []
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        item = key[axis] if axis < len(key) else slice(None)
+        if isinstance(item, slice):
+            start, stop, step = _range(item, axis, extent)
+            offset += start * stride
+            kept_shape.append(-(-(stop - start) // step))
+            kept_strides.append(stride * step)
+        elif isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise UsageError(f"subscript {item!r} on axis {axis} is neither an int nor a slice")
+        else:
+            offset += _place(operator.index(item), axis, extent) * stride
+    return Layout(offset, tuple(kept_shape), tuple(kept_strides))
+
+
+def _place(index: int, axis: int, extent: int) -> int:
+    if not -extent <= index < extent:
+        raise UsageError(f"index {index} is outside axis {axis}, whose extent is {extent}", rule="out-of-bounds")
+    return index % extent
+
+
+def _range(item: slice, axis: int, extent: int) -> tuple[int, int, int]:
+    step = 1 if item.step is None else operator.index(item.step)
+    start = 0 if item.start is None else operator.index(item.start)
+    stop = extent if item.stop is None else operator.index(item.stop)
+    if step < 1:
+        raise UsageError(f"step {step} on axis {axis}, views only step forward", "reverse a copy in NumPy")
+    start, stop = (n + extent if n < 0 else n for n in (start, stop))
+    if not 0 <= start <= stop <= extent:
+        text = f"{item.start if item.start is not None else ''}:{item.stop if item.stop is not None else ''}"
+        raise UsageError(
+            f"slice {text} is outside axis {axis}, whose extent is {extent}",
+            "slices are not clamped: start <= stop <= extent",
+            rule="out-of-bounds",
+        )
+    return start, stop, step
+
+
+def _no_fit(layout: Layout, wanted: tuple[int, ...]) -> UsageError:
+    return UsageError(
+        f"{layout.size} elements of shape {layout.shape} do not fit the shape {wanted}", rule="shape-mismatch"
+    )

@@ -1,0 +1,294 @@
+"""Who holds which bytes of an allocation: the run-time half of the borrow rules.
+
+Each allocation has one ledger; memory of other libraries shares one ledger by absolute address, so that two imports of
+one array meet in it. A loan is a byte region, shared or exclusive, in one of these states:
+
+- IDLE: only a view or a partition object has it. It never stops anybody. An exclusive access to its bytes through
+  anything else than itself or what was derived from it ends it, and its next use raises and names that line.
+- BUILT: an op that has not run has it. Conflicting accesses raise.
+- LENT: an array of another library has it; treated as BUILT until that array is gone.
+- RUNNING: submitted and not yet waited for. The host must not touch it; further ops may, because the runtime orders
+  them behind it by an event, on any stream.
+- RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
+  writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
+
+`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it, so the
+ledger refers to loans weakly. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
+alive. Checks come first and changes after them, under one process-wide lock: an access happens whole or not at all,
+from any thread.
+
+Two decisions that the rules leave open: an idle partition does not hinder a move, which ends it like any exclusive
+access, while another live *tensor* on the allocation (a view, a reshape) does; and what `Running` has counts as in use
+until someone waits for it, even when the work itself is over, so that programs do not depend on timing.
+
+Worked example: `p = z.partition(4)`, `q = z.partition(8)`: taking `q` ends `p`, and a launch with `p` says so and names
+the line of `q`.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from tilecheck_runtime.errors import BorrowError
+from tilecheck_runtime.regions import Region, overlaps
+from tilecheck_runtime.sites import Site, here, subject
+
+# Guards every ledger. Held for bookkeeping only, never while a kernel runs or a user's function is called.
+LOCK = threading.RLock()
+
+_numbers = itertools.count(1)
+
+
+class State(Enum):
+    IDLE = "idle"
+    BUILT = "built"
+    RUNNING = "running"
+    RECORDED = "recorded"
+    CAPTURED = "captured"
+    LENT = "lent"
+    ENDED = "ended"
+
+
+class Access(Enum):
+    """What somebody is about to do; the value completes `cannot ...` around the tensor's name."""
+
+    READ = "read {}"  # by the host, now
+    WRITE = "write {}"  # by the host, now
+    SHARE = "share {}"  # a view, or an op that only reads
+    EXCLUDE = "borrow {} exclusively"  # a partition, or an op that writes
+    MOVE = "move {}"  # given away for good
+
+
+CONFLICT, IN_FLIGHT = "borrow-conflict", "use-in-flight"
+
+# (state, exclusive) of somebody else's loan on the same bytes -> the rule that each access breaks.
+CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
+    (State.BUILT, False): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: CONFLICT},
+    (State.BUILT, True): dict.fromkeys(Access, CONFLICT),
+    (State.LENT, False): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: CONFLICT},
+    (State.LENT, True): dict.fromkeys(Access, CONFLICT),
+    (State.RUNNING, False): {Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+    (State.RUNNING, True): {Access.READ: IN_FLIGHT, Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+    (State.RECORDED, False): {Access.MOVE: IN_FLIGHT},
+    (State.RECORDED, True): {Access.MOVE: IN_FLIGHT},
+    (State.CAPTURED, False): {Access.MOVE: IN_FLIGHT},
+    (State.CAPTURED, True): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+}
+ENDING = frozenset({Access.WRITE, Access.EXCLUDE, Access.MOVE})
+
+# What the holder is doing, and the way out.
+STORY: dict[State, tuple[str, str]] = {
+    State.BUILT: ("built here and not run yet", "run the op first (`sync()`), or drop it"),
+    State.LENT: ("made here from this memory and is alive", "drop that array first, or lend a copy"),
+    State.RUNNING: ("started here, and nobody has waited for it", "`wait()` for it first"),
+    State.RECORDED: ("recorded here", "drop the graph first, or give it a tensor of its own"),
+    State.CAPTURED: ("captured here, and the graph is alive", "drop the graph first, or give it a tensor of its own"),
+}
+
+
+class Completion(Protocol):
+    """The end of submitted work, as streams can wait for it."""
+
+    def wait(self) -> None: ...
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Loan:
+    """A borrow of `region`, made at `site` for `holder` (words such as "a partition" or "`saxpy`").
+
+    `lineage` holds the numbers of the loans it was derived from. `ended` says what invalidated it. `owner` is the
+    execution that has it once it runs, `done` the end of that execution.
+    """
+
+    ledger: Ledger
+    region: Region
+    exclusive: bool
+    holder: str
+    site: Site
+    lineage: frozenset[int] = frozenset()
+    state: State = State.IDLE
+    ended: tuple[str, Site] | None = None
+    owner: object = None
+    done: Completion | None = None
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    @property
+    def ancestry(self) -> frozenset[int]:
+        """Itself and everything it was derived from."""
+        return self.lineage | {self.number}
+
+    def check(self, name: str | None) -> None:
+        """Raise BorrowError (borrow-conflict) if something has invalidated it; `name` as in `Request`."""
+        if self.ended is not None:
+            what, where = self.ended
+            raise BorrowError(
+                f"{name or subject()} was borrowed at {self.site} and ended when {what} at {where}",
+                "take it again after that line, or finish with it before",
+                rule=CONFLICT,
+                points=(f"{self.site}: borrowed here", f"{where}: {what}"),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One access that is about to happen: `actor` is the loan of the handle it goes through, `name` what to call it, in
+    backticks; None is what the running line of the user calls it.
+
+    `execution` exempts loans of the same execution (a chain on one stream is in order by itself); `exempt` names
+    further loans, those of the graph that is being replayed.
+    """
+
+    ledger: Ledger
+    region: Region
+    access: Access
+    name: str | None = None
+    actor: Loan | None = None
+    execution: object = None
+    exempt: frozenset[int] = frozenset()
+
+
+class Ledger:
+    """The loans of one allocation."""
+
+    def __init__(self) -> None:
+        self._loans: weakref.WeakSet[Loan] = weakref.WeakSet()
+
+    def live(self, region: Region) -> list[Loan]:
+        """The loans that overlap `region` and have not ended."""
+        with LOCK:
+            return [
+                loan
+                for loan in self._loans
+                if loan.state is not State.ENDED and loan.ended is None and overlaps(loan.region, region)
+            ]
+
+    def add(self, loan: Loan) -> None:
+        """Enter a loan that was granted."""
+        with LOCK:
+            self._loans.add(loan)
+
+
+def grant(requests: Sequence[Request], by: str) -> None:
+    """Check all `requests` of one party, then end the idle loans that they exclude. `by` says who asks ("`saxpy`").
+
+    Raises BorrowError for the first one that conflicts; nothing has changed then. Garbage that still has a loan is
+    collected once before anything is refused.
+    """
+    with LOCK:
+        try:
+            _check(requests, by)
+        except BorrowError:
+            gc.collect()
+            _check(requests, by)
+        site = here()
+        for request in requests:
+            if request.access in ENDING:
+                _end_idle(request, by, site)
+
+
+def borrow(request: Request, holder: str) -> Loan:
+    """Grant one view or partition: a new idle loan."""
+    return hold((request,), holder, State.IDLE)[0]
+
+
+def hold(requests: Sequence[Request], holder: str, state: State = State.BUILT) -> tuple[Loan, ...]:
+    """Grant what an op needs, all or nothing: one held loan per request."""
+    with LOCK:
+        grant(requests, holder)
+        return tuple(_enter(request, holder, state) for request in requests)
+
+
+def start(loans: Sequence[Loan], execution: object, done: Completion) -> list[Completion]:
+    """Turn an op's loans into running ones; the ends of the running work that they must wait for.
+
+    Two executions depend on each other where their regions overlap and one is exclusive.
+    """
+    with LOCK:
+        before: dict[int, Completion] = {}
+        for loan in loans:
+            for other in loan.ledger.live(loan.region):
+                if (
+                    other.state is State.RUNNING
+                    and other.owner is not execution
+                    and (other.exclusive or loan.exclusive)
+                    and other.done is not None
+                ):
+                    before[id(other.done)] = other.done
+        for loan in loans:
+            loan.state, loan.owner, loan.done = State.RUNNING, execution, done
+        return list(before.values())
+
+
+def release(loans: Iterable[Loan]) -> None:
+    """End loans for good: their holder is done with them. Safe from finalisers, takes no lock."""
+    for loan in loans:
+        loan.state = State.ENDED
+
+
+def _enter(request: Request, holder: str, state: State) -> Loan:
+    lineage = frozenset() if request.actor is None else request.actor.ancestry
+    exclusive = request.access is Access.EXCLUDE
+    loan = Loan(request.ledger, request.region, exclusive, holder, here(), lineage, state)
+    request.ledger.add(loan)
+    return loan
+
+
+def _check(requests: Sequence[Request], by: str) -> None:
+    for request in requests:
+        if request.actor is not None:
+            request.actor.check(request.name)
+    for i, first in enumerate(requests):
+        for second in requests[i + 1 :]:
+            _check_pair(first, second, by)
+    for request in requests:
+        for loan in request.ledger.live(request.region):
+            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
+            mine = loan.number in request.exempt or (request.execution is not None and loan.owner is request.execution)
+            if rule is not None and not mine:
+                raise _conflict(request, loan, rule)
+
+
+def _check_pair(first: Request, second: Request, by: str) -> None:
+    exclusive = [r for r in (first, second) if r.access in ENDING]
+    if not exclusive or first.ledger is not second.ledger or not overlaps(first.region, second.region):
+        return
+    one, other = (first, second) if first.access in ENDING else (second, first)
+    verb = "writes" if other.access in ENDING else "reads"
+    raise BorrowError(
+        f"{one.name} and {other.name} share memory in one launch of {by}, which writes {one.name}",
+        f"pass a copy for {other.name}, or write to a tensor of its own",
+        rule=CONFLICT,
+        points=(f"bytes {one.region.offset} to {one.region.end} are written through {one.name}",
+                f"bytes {other.region.offset} to {other.region.end}: {by} {verb} them through {other.name}"),
+    )  # fmt: skip
+
+
+def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
+    verb = "writing" if loan.exclusive else "reading"
+    doing = {
+        State.RUNNING: f"is {verb} it",
+        State.LENT: f"is {verb} it",
+        State.BUILT: "has it exclusively" if loan.exclusive else "reads it",
+    }.get(loan.state, "holds it")
+    what, way_out = STORY[loan.state]
+    return BorrowError(
+        f"cannot {request.access.value.format(request.name or subject())} while {loan.holder} {doing}",
+        way_out,
+        rule=rule,
+        points=(f"{loan.site}: {loan.holder} was {what}",),
+    )
+
+
+def _end_idle(request: Request, by: str, site: Site) -> None:
+    kept = frozenset() if request.actor is None else request.actor.ancestry
+    verb = {Access.WRITE: "wrote it", Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
+    for loan in request.ledger.live(request.region):
+        if loan.state is State.IDLE and loan.number not in kept:
+            loan.ended = (f"{by} {verb[request.access]}", site)
