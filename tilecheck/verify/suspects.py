@@ -7,7 +7,7 @@ The rooms (races, bounds, barriers, initialised) find suspects. `conditions.py` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from tilecheck.ir.kernel import Node
@@ -16,7 +16,7 @@ from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import Symbol, Taint, Term, conjuncts
 from tilecheck.verify.pairs import Mode, Question
 from tilecheck.verify.run import Run
-from tilecheck.verify.values import Access, Array
+from tilecheck.verify.values import Access, Array, Check
 from tilecheck.verify.verdict import Property
 
 
@@ -45,7 +45,10 @@ class Suspect:
     mode: Mode | None = None
     question: Question | None = None
     model: Model | None = None
-    conditions: tuple[str, ...] = field(default=())
+    guard: Term | None = None
+    check: Check | None = None
+    word: str = ""
+    conditions: tuple[str, ...] = ()
 
 
 def data_symbols(terms: Sequence[Term], taint: Taint = Taint.DATA) -> set[Symbol]:
