@@ -119,7 +119,7 @@ def named_lanes(run: Run, mask: Term | None) -> Term | None:
 def _ask(
     run: Run, point: BarrierPoint, mode: Mode, first: Term, second: Term, assumed: Sequence[Term], rule: str
 ) -> Suspect | None:
-    question = Pairing(run, mode).ask([*assumed, first], [second])
+    question = Pairing(run, mode, aligned=run.warp_counters).ask([*assumed, first], [second])
     return _suspect(run, point, question, mode, rule)
 
 

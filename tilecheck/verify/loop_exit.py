@@ -22,6 +22,7 @@ from tilecheck.symbolic.smt_terms import (
     add,
     conj,
     conjuncts,
+    disj,
     ge,
     implies,
     le,
@@ -67,7 +68,9 @@ def leave_loop(run: Run, this: Loop, state: State, round_: Round, follows: Term)
     if this.may_return:
         uniform = this.level if this.level > Level.GRID else Level.GRID
         level = max(this.alive_level, uniform) if this.scope is not None else levels["exits"]
-        state.live = conj(state.live, run.symbols.fresh("stayed", level, Taint.HAVOC, boolean=True))
+        stayed = run.symbols.fresh("stayed", level, Taint.HAVOC, boolean=True)
+        give_fact(stayed, implies(stayed, neg(disj(*round_.frame.exits))))
+        state.live = conj(state.live, stayed)
     state.dirty = before.dirty | round_.after.dirty
     if this.scope is not None:
         state.tags = _tags(run, this, round_, follows, broken)
@@ -170,13 +173,16 @@ def _levels(this: Loop, round_: Round) -> dict[str, Level]:
     levels = {name: level_of(terms_of(this.before.env[name])) for name in this.carried}
     heads = {t.symbol: name for name, value in round_.heads.items() for t in terms_of(value) if t.symbol is not None}
 
+    # Who is still in the loop at a round follows from the ways out of the earlier ones.
+    neutral = {t.symbol for t in (round_.counter, round_.alive) if t is not None}
+
     def level(terms: tuple[Term, ...]) -> Level:
         result = agreed
         seen: set[Symbol] = set()
         work = [s for t in terms for s in t.symbols]
         while work:
             symbol = work.pop()
-            if symbol in seen or symbol is round_.counter.symbol:
+            if symbol in seen or symbol in neutral:
                 continue
             seen.add(symbol)
             if symbol in heads:

@@ -112,14 +112,14 @@ class Round:
     frame: Frame
     wrap: str
     mark: int
-    entered: tuple[Term, ...]
+    alive: Term | None
 
 
 def loop(run: Run, state: State, node: For | While, execute: Execute) -> None:
     """Walk a loop, changing `state` into what follows it."""
     scope = run.usage.barrier(node.body)
     bounds = _bounds(run, state, node)
-    if scope is not None and unrolled(run, state, node, bounds, execute):
+    if (scope is not None or run.usage.meets_in_warps(node)) and unrolled(run, state, node, bounds, execute):
         return
     this = _describe(run, state, node, bounds, scope, execute)
     if this.carried or this.may_exit:
@@ -179,6 +179,7 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
             head.version = run.new_version()
     depth = len(head.path)
     entered: tuple[Term, ...] = (this.continues_at(position),) if this.counted else ()
+    alive = None
     if this.may_exit:
         alive = run.symbols.fresh("alive", this.alive_level, this.alive_taint, boolean=True)
         give_fact(alive, implies(eq(counter, ZERO), alive))
@@ -201,7 +202,7 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
         head.path = (*head.path, neg(disj(*frame.exits)))
     head.live = this.before.live
     run.recording = recording
-    return Round(head, heads, counter, position, cond, frame, wrap, mark, entered)
+    return Round(head, heads, counter, position, cond, frame, wrap, mark, alive)
 
 
 def _walk_body(run: Run, this: Loop, head: State, frame: Frame) -> None:
@@ -224,7 +225,10 @@ def _counter(run: Run, this: Loop) -> Term:
             high = max(0, (span.high + step - 1) // step - 1)
         elif step is not None and step < 0 and span.low is not None:
             high = max(0, (-span.low - step - 1) // -step - 1)
-    return run.symbols.fresh("round", this.level, Taint.NONE, 0, high)
+    counter = run.symbols.fresh("round", this.level, Taint.NONE, 0, high)
+    if this.scope is None and counter.symbol is not None and run.usage.meets_in_warps(this.node):
+        run.warp_counters.add(counter.symbol)
+    return counter
 
 
 def written_arrays(run: Run, node: For | While) -> frozenset[Array]:

@@ -13,7 +13,7 @@ Invariant: facts are true of every pair of threads of the mode, so `refutes` is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
@@ -59,10 +59,14 @@ class Mode(Enum):
 
 
 class Twin:
-    """The second thread of `mode`: `of(term)` is what it sees where the first sees `term`."""
+    """The second thread of `mode`: `of(term)` is what it sees where the first sees `term`.
 
-    def __init__(self, mode: Mode) -> None:
+    `aligned` are loop counters that the two threads share, because they meet inside the loop.
+    """
+
+    def __init__(self, mode: Mode, aligned: Collection[Symbol] = ()) -> None:
         self.mode = mode
+        self.aligned = aligned
         self._mapping: dict[Term, Term] = {}
         self._memo: dict[Term, Term] = {}
         self._primed: dict[Symbol, Symbol] = {}
@@ -72,17 +76,20 @@ class Twin:
         if found is not None:
             return found
         for symbol in term.symbols:
-            if symbol.level > self.mode.shared and symbol not in self._primed:
+            if symbol not in self._primed and not self._common(symbol):
                 self._prime(symbol)
         return substitute(term, self._mapping, self._memo)
 
     def symbol(self, symbol: Symbol) -> Symbol:
         """The symbol that stands for `symbol` in the second thread."""
-        if symbol.level <= self.mode.shared:
+        if self._common(symbol):
             return symbol
         if symbol not in self._primed:
             self._prime(symbol)
         return self._primed[symbol]
+
+    def _common(self, symbol: Symbol) -> bool:
+        return symbol.level <= self.mode.shared or symbol in self.aligned
 
     def _prime(self, symbol: Symbol) -> None:
         name = f"{symbol.name}'"
@@ -118,12 +125,16 @@ def about_one(run: Run, terms: Sequence[Term]) -> Question:
 
 
 class Pairing:
-    """Questions about two threads of one mode; `exclusive` tickets and ranks may be relied upon."""
+    """Questions about two threads of one mode. `tickets` are counter values that give disjoint ranges, with their
+    increments; `aligned` as in `Twin`.
+    """
 
-    def __init__(self, run: Run, mode: Mode, tickets: Mapping[Term, Term] | None = None) -> None:
+    def __init__(
+        self, run: Run, mode: Mode, tickets: Mapping[Term, Term] | None = None, aligned: Collection[Symbol] = ()
+    ) -> None:
         self.run = run
         self.mode = mode
-        self.twin = Twin(mode)
+        self.twin = Twin(mode, aligned)
         self.tickets = tickets or {}
 
     def ask(

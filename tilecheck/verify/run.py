@@ -17,6 +17,7 @@ from tilecheck.symbolic.smt_terms import (
     TRUE,
     ZERO,
     Level,
+    Symbol,
     Taint,
     Term,
     add,
@@ -222,6 +223,8 @@ class Run:
         # Fixed positions of views: they must be in bounds although they touch no element.
         self.view_checks: list[tuple[Array, tuple[Check, ...], Term, Node]] = []
         # A ballot's predicate, and the predicate under which a rank taken from a ballot is nobody else's.
+        # Counters of loops in whose body the lanes of a warp meet for a vote or a shuffle.
+        self.warp_counters: set[Symbol] = set()
         self.ballots: dict[Term, Term] = {}
         self.ranks: dict[Term, Term] = {}
 

@@ -8,6 +8,7 @@ Whatever involves a float is an opaque function of its operands, which keeps equ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact, power_of_two_facts
 from tilecheck.symbolic.smt_terms import (
@@ -27,6 +28,7 @@ from tilecheck.symbolic.smt_terms import (
     implies,
     ite,
     le,
+    linear_parts,
     lt,
     mod,
     mul,
@@ -222,6 +224,8 @@ def bits(symbols: Symbols, op: str, x: Term, y: Term) -> Term:
     if op == "&" and x.kind != "const" and (low_mask := _low_mask(y) or _low_mask(x)) is not None:
         other = x if _low_mask(y) is not None else y
         return mod(other, low_mask)
+    if op != "&" and (_apart(x, y) or _apart(y, x)):
+        return add(x, y)
     first, second = sorted((x, y), key=lambda t: t.serial)
     made = symbols.apply(
         f"bits {op}", Level.GRID, (first, second), Taint.NONE, label={"&": "and", "|": "or", "^": "xor"}[op]
@@ -230,6 +234,15 @@ def bits(symbols: Symbols, op: str, x: Term, y: Term) -> Term:
     if not made.symbol.facts:
         _bit_facts(op, made, first, second)
     return made
+
+
+def _apart(high: Term, low: Term) -> bool:
+    """Whether `high` is a multiple of a power of two above every value of `low`, so that they share no bit."""
+    if low.low is None or low.low < 0 or low.high is None or high.low is None or high.low < 0:
+        return False
+    const, parts = linear_parts(high)
+    common = gcd(const, *(weight for _, weight in parts))
+    return common & -common > low.high
 
 
 def _low_mask(term: Term) -> Term | None:

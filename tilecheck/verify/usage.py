@@ -46,6 +46,7 @@ from tilecheck.ir.simt import (
     SubArray,
     ThreadVar,
     Unread,
+    Warp,
 )
 from tilecheck.symbolic.smt_terms import Level
 
@@ -140,6 +141,10 @@ class Usage:
             elif isinstance(node, Inline) and node.result is not None:
                 names[node.result] = None
         return tuple(names)
+
+    def meets_in_warps(self, loop: For | While) -> bool:
+        """Whether the lanes of a warp exchange values inside a loop."""
+        return any(isinstance(node, Warp) for node in walk(*loop.body))
 
     def leaves(self, loop: For | While, jump: type[Break] | type[Return]) -> bool:
         """Whether a `break` of this loop, or a `return` (or an assert that may end the thread), stands in its body."""
