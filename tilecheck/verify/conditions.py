@@ -27,6 +27,7 @@ from tilecheck.symbolic.smt_terms import (
     Term,
     add,
     conj,
+    conjuncts,
     eq0,
     ge,
     le,
@@ -47,6 +48,8 @@ from tilecheck.verify.verdict import Property
 _MOST_SINGLE = 60
 _PAIRED = 8
 _QUERY_MS = 400
+# A condition that leaves fewer threads per axis than this is no launch anybody means.
+_SMALLEST_TILE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +182,11 @@ def _for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
         if scalar.symbol in position.symbols:
             yield at_least(scalar, ZERO)
             yield at_least(scalar, ONE)
-    yield from _launch_fits(run, suspect, length, position, guard, numbers)
+    yield from _launch_fits(run, suspect, length, position, guard)
     yield from _constant_length(length, scalars, extents)
     if value_of(length) is None:
+        if position.high is not None and position.high < 4096 and not _guarded(guard):
+            yield at_least(length, num(position.high + 1))
         for k in sorted(k for k in numbers | constants([guard]) if 2 <= k <= 64):
             yield Condition(f"{words(length)} % {k} == 0", eq0(mod(length, num(k))))
         for axis in range(3):
@@ -210,19 +215,34 @@ def _sizes(run: Run, position: Term, guard: Term) -> list[int]:
 
 def _guarded(guard: Term) -> bool:
     """Whether a thread's position is compared with an extent or a scalar already."""
-    symbols = guard.symbols
-    inputs = any(s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim")) for s in symbols)
-    return inputs and any(s.level >= Level.BLOCK for s in symbols)
+    for part in conjuncts(guard):
+        inputs = any(s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim")) for s in part.symbols)
+        if inputs and any(s.name.startswith(("threadIdx", "blockIdx")) for s in part.symbols):
+            return True
+    return False
 
 
-def _launch_fits(
-    run: Run, suspect: Suspect, length: Term, position: Term, guard: Term, numbers: set[int]
-) -> Iterator[Condition]:
+def _weights(position: Term) -> set[int]:
+    """The constants that thread and block numbers are multiplied with."""
+    found: set[int] = set()
+    for term in subterms([position]):
+        if not term.boolean:
+            for part, weight in linear_parts(term)[1]:
+                if 2 <= abs(weight) <= 1024 and any(s.level >= Level.BLOCK for s in part.symbols):
+                    found.add(abs(weight))
+    return found
+
+
+def _divisors(term: Term) -> set[int]:
+    return {t.parts[1].const for t in subterms([term]) if t.kind == "div" and t.parts[1].kind == "const"}
+
+
+def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard: Term) -> Iterator[Condition]:
     """`length >= k * gridDim.x * blockDim.x` and its kin, for axes that the position uses."""
     assert suspect.question is not None
     used = set(suspect.question.first)
     fixed = value_of(length) is not None
-    multiples = [1, *sorted(k for k in numbers if 2 <= k <= 64)]
+    multiples = [1, *sorted(_weights(position) - {1})]
     dims = run.dims
     for axis in range(3):
         block, grid = dims.block[axis], dims.grid[axis]
@@ -230,15 +250,24 @@ def _launch_fits(
         by_block = dims.at[axis].symbol in used and dims.at[axis].symbol is not None
         if by_thread and (not by_block or fixed) and block.kind != "const":
             for k in multiples:
-                yield at_least(length, scale(block, k))
+                if not fixed or length.const // k >= _SMALLEST_TILE:
+                    yield at_least(length, scale(block, k))
+            for k in sorted(_divisors(position)) if fixed else ():
+                yield Condition(f"{words(block)} <= {length.const * k}", le(block, num(length.const * k)))
         if fixed or _guarded(guard):
             continue
         if by_block and grid.kind != "const":
             for k in multiples:
                 yield at_least(length, scale(grid, k))
+            for scalar in _inputs(suspect)[1]:
+                if scalar.symbol in position.symbols:
+                    yield at_least(length, mul(scalar, grid))
         if by_block and by_thread and not (block.kind == "const" and grid.kind == "const"):
             for k in multiples:
                 yield at_least(length, scale(mul(grid, block), k))
+            for scalar in _inputs(suspect)[1]:
+                if scalar.symbol in position.symbols:
+                    yield at_least(length, add(scalar, mul(grid, block)))
     if not _guarded(guard) and any(t.kind != "const" for t in dims.block[:2]):
         yield at_least(length, mul(dims.block[0], dims.block[1]))
 
@@ -264,7 +293,7 @@ def _for_races(run: Run, suspect: Suspect) -> Iterator[Condition]:
     for pitch in pitches:
         yield at_least(pitch, ONE)
     for pitch in pitches:
-        for width in [*scalars, *extents]:
+        for width in [*scalars, *(e for e in extents if not words(e).endswith((".size", ".shape[0]")))]:
             if width is not pitch:
                 yield at_least(pitch, width)
     for pitch in pitches:
@@ -277,8 +306,8 @@ def _for_races(run: Run, suspect: Suspect) -> Iterator[Condition]:
     blocks = [(axis, dims.block[axis]) for axis in range(3) if dims.block[axis].kind != "const"]
     tiles: list[int] = []
     if suspect.mode is not Mode.OTHER_BLOCK:
-        tiles += [e.const for e in suspect.array.extents if e.kind == "const" and e.const >= 2]
-    tiles += sorted(k for k in constants(index) if 2 <= k <= 1024)
+        tiles += [e.const for e in suspect.array.extents if e.kind == "const" and e.const >= _SMALLEST_TILE]
+    tiles += sorted(k for k in constants(index) if _SMALLEST_TILE <= k <= 1024)
     for tile in dict.fromkeys(tiles):
         for axis, block in blocks:
             if tile < LARGEST_BLOCK[AXES[axis]]:
