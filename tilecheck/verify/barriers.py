@@ -32,7 +32,7 @@ from tilecheck.symbolic.smt_terms import (
 from tilecheck.verify.pairs import Mode, Pairing, Question, about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run
-from tilecheck.verify.suspects import Standing, Suspect, classify
+from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
 from tilecheck.verify.verdict import Property
 
 _MODES = {
@@ -43,24 +43,24 @@ _MODES = {
 FULL_MASK = 0xFFFFFFFF
 
 
-def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
+def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     """The barriers and warp operations that could not be cleared."""
     found: list[Suspect] = []
     for point in _distinct(run.barriers):
         rule = "warp-sync" if point.scope is Level.WARP else "divergent-barrier"
         for first, second, mode in _divergence(run, point):
-            suspect = _ask(run, point, mode, first, second, assumed, rule)
+            suspect = _ask(run, point, mode, first, second, excuses, rule)
             if suspect is not None:
                 found.append(suspect)
                 break
     for point in _distinct(run.warp_ops):
         for first, second, mode in _divergence(run, point):
-            suspect = _ask(run, point, mode, first, second, assumed, "warp-sync")
+            suspect = _ask(run, point, mode, first, second, excuses, "warp-sync")
             if suspect is not None:
                 found.append(suspect)
                 break
         else:
-            suspect = _short_warp(run, point, assumed)
+            suspect = _short_warp(run, point, excuses)
             if suspect is not None:
                 found.append(suspect)
     return found
@@ -117,21 +117,24 @@ def named_lanes(run: Run, mask: Term | None) -> Term | None:
 
 
 def _ask(
-    run: Run, point: BarrierPoint, mode: Mode, first: Term, second: Term, assumed: Sequence[Term], rule: str
+    run: Run, point: BarrierPoint, mode: Mode, first: Term, second: Term, excuses: Excuses, rule: str
 ) -> Suspect | None:
-    question = Pairing(run, mode, aligned=run.warp_counters).ask([*assumed, first], [second])
+    question = Pairing(run, mode, aligned=run.warp_counters).ask([*excuses.terms, first], [second])
     return _suspect(run, point, question, mode, rule)
 
 
-def _short_warp(run: Run, point: BarrierPoint, assumed: Sequence[Term]) -> Suspect | None:
+def _short_warp(run: Run, point: BarrierPoint, excuses: Excuses) -> Suspect | None:
     """A full mask names 32 lanes; the last warp of a block has fewer if the block is no multiple of 32."""
     if named_lanes(run, point.mask) is not TRUE:
         return None
     threads = run.dims.threads
     short = ne(mod(threads, num(WARP_LANES)), ZERO)
     in_last_warp = eq(div(run.dims.linear, num(WARP_LANES)), div(threads, num(WARP_LANES)))
-    question = about_one(run, [*assumed, point.guard, short, in_last_warp])
-    return _suspect(run, point, question, None, "warp-sync")
+    question = about_one(run, [*excuses.terms, point.guard, short, in_last_warp])
+    suspect = _suspect(run, point, question, None, "warp-sync")
+    if suspect is not None and suspect.standing is Standing.LAUNCH:
+        excuses.try_on(run, suspect)
+    return suspect
 
 
 def _suspect(run: Run, point: BarrierPoint, question: Question, mode: Mode | None, rule: str) -> Suspect | None:

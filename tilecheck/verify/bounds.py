@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Node
-from tilecheck.symbolic.smt_terms import FALSE, Term, conj, disj, ge0, lt, neg
+from tilecheck.symbolic.smt_terms import FALSE, Taint, Term, conj, disj, ge0, lt, neg
 from tilecheck.verify.pairs import Question, about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import Run
-from tilecheck.verify.suspects import Standing, Suspect, classify
+from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
 from tilecheck.verify.values import Access, Array, Check
 from tilecheck.verify.verdict import Property
 
@@ -55,17 +55,17 @@ def positions(run: Run) -> Iterator[Position]:
             yield position
 
 
-def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
+def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     """The positions that could not be cleared."""
     found: list[Suspect] = []
     everything = list(positions(run))
     for start in range(0, len(everything), _BATCH):
         chunk = everything[start : start + _BATCH]
-        together = about_one(run, [*assumed, disj(*(p.violated for p in chunk))])
+        together = about_one(run, [*excuses.terms, disj(*(p.violated for p in chunk))])
         if run.solver.refutes(together.formulas):
             continue
         for position in chunk:
-            suspect = _one(run, position, assumed)
+            suspect = judge(run, position, excuses)
             if suspect is not None:
                 found.append(suspect)
     return found
@@ -75,8 +75,8 @@ def question_of(run: Run, position: Position, assumed: Sequence[Term]) -> Questi
     return about_one(run, [*assumed, position.guard, position.outside])
 
 
-def _one(run: Run, position: Position, assumed: Sequence[Term]) -> Suspect | None:
-    question = question_of(run, position, assumed)
+def judge(run: Run, position: Position, excuses: Excuses) -> Suspect | None:
+    question = question_of(run, position, excuses.terms)
     if run.solver.refutes(question.formulas):
         return None
     suspect = Suspect(
@@ -97,4 +97,6 @@ def _one(run: Run, position: Position, assumed: Sequence[Term]) -> Suspect | Non
         return suspect
     accesses = (position.access,) if position.access is not None else ()
     suspect.standing, suspect.reason = classify(run, accesses, question)
+    if suspect.standing is not Standing.UNKNOWN or Taint.HAVOC in question.taints():
+        excuses.try_on(run, suspect)
     return suspect

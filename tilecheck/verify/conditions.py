@@ -42,7 +42,7 @@ from tilecheck.symbolic.smt_terms import (
 )
 from tilecheck.verify.pairs import Mode, about_one
 from tilecheck.verify.run import AXES, LARGEST_BLOCK, Run
-from tilecheck.verify.suspects import Suspect
+from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.verdict import Property
 
 _MOST_SINGLE = 60
@@ -58,6 +58,22 @@ class Condition:
 
     text: str
     term: Term
+
+
+class Conditions:
+    """The conditions found so far for one kernel, each once, and the properties that lean on them."""
+
+    def __init__(self, given: Sequence[Term] = ()) -> None:
+        self.terms: list[Term] = list(given)
+        self.found: list[Condition] = []
+
+    def try_on(self, run: Run, suspect: Suspect) -> None:
+        """Excuse `suspect` by a condition of the vocabulary, if one does."""
+        for condition in find(run, suspect, self.terms):
+            suspect.standing = Standing.EXCUSED
+            suspect.conditions = (*suspect.conditions, condition.text)
+            self.terms.append(condition.term)
+            self.found.append(condition)
 
 
 def at_least(left: Term, right: Term) -> Condition:
@@ -176,6 +192,9 @@ def _for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
         for other in [*others, *scalars]:
             for more in sorted({offset, 1} - {0}):
                 yield at_least(length, add(other, num(more)))
+        for other in [*others, *scalars]:
+            for weight in sorted(_multiples(position) - {1}):
+                yield at_least(length, scale(other, weight))
         for one, two in combinations_with_replacement([*scalars, *others], 2):
             yield at_least(length, mul(one, two))
     for scalar in scalars:
@@ -185,7 +204,7 @@ def _for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     yield from _launch_fits(run, suspect, length, position, guard)
     yield from _constant_length(length, scalars, extents)
     if value_of(length) is None:
-        if position.high is not None and position.high < 4096 and not _guarded(guard):
+        if position.high is not None and position.high < 4096 and not guarded(guard):
             yield at_least(length, num(position.high + 1))
         for k in sorted(k for k in numbers | constants([guard]) if 2 <= k <= 64):
             yield Condition(f"{words(length)} % {k} == 0", eq0(mod(length, num(k))))
@@ -199,7 +218,7 @@ def _for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
                     f"{words(scalar)} >= 0 and {words(scalar)} < {words(length)}",
                     conj(ge(scalar, ZERO), lt(scalar, length)),
                 )
-        if not _guarded(guard):
+        if not guarded(guard):
             for k in _sizes(run, position, guard):
                 yield at_least(length, num(k))
 
@@ -213,7 +232,7 @@ def _sizes(run: Run, position: Term, guard: Term) -> list[int]:
     return sorted({m for k in fixed for m in (k, k + 1, 2 * k) if m >= 1})
 
 
-def _guarded(guard: Term) -> bool:
+def guarded(guard: Term) -> bool:
     """Whether a thread's position is compared with an extent or a scalar already."""
     for part in conjuncts(guard):
         inputs = any(s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim")) for s in part.symbols)
@@ -231,6 +250,12 @@ def _weights(position: Term) -> set[int]:
                 if 2 <= abs(weight) <= 1024 and any(s.level >= Level.BLOCK for s in part.symbols):
                     found.add(abs(weight))
     return found
+
+
+def _multiples(position: Term) -> set[int]:
+    """The constants that anything in the position is multiplied with."""
+    weights = {abs(w) for t in subterms([position]) if not t.boolean for _, w in linear_parts(t)[1]}
+    return {w for w in weights if 2 <= w <= 64}
 
 
 def _divisors(term: Term) -> set[int]:
@@ -254,7 +279,7 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
                     yield at_least(length, scale(block, k))
             for k in sorted(_divisors(position)) if fixed else ():
                 yield Condition(f"{words(block)} <= {length.const * k}", le(block, num(length.const * k)))
-        if fixed or _guarded(guard):
+        if fixed or guarded(guard):
             continue
         if by_block and grid.kind != "const":
             for k in multiples:
@@ -268,7 +293,7 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
             for scalar in _inputs(suspect)[1]:
                 if scalar.symbol in position.symbols:
                     yield at_least(length, add(scalar, mul(grid, block)))
-    if not _guarded(guard) and any(t.kind != "const" for t in dims.block[:2]):
+    if not guarded(guard) and any(t.kind != "const" for t in dims.block[:2]):
         yield at_least(length, mul(dims.block[0], dims.block[1]))
 
 

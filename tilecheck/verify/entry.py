@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilecheck.frontend.host_arrays import HostArray
 from tilecheck.frontend.launches import Launch, overlap
+from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
@@ -30,13 +30,14 @@ SCALAR_RANGE = (-(2**31), 2**31)
 
 @dataclass(frozen=True)
 class Entry:
-    """A walk about to start: `assumptions` in words, `scalars` the terms of scalar parameters, `single` a kernel that
+    """A walk about to start: `assumptions` in words, `arguments` the parameters' values, `scalars` the terms of scalar parameters, `single` a kernel that
     uses no thread or block index.
     """
 
     run: Run
     state: State
     assumptions: tuple[str, ...]
+    arguments: Mapping[str, Value]
     scalars: Mapping[str, Term] = field(default_factory=dict)
     single: bool = False
 
@@ -66,7 +67,7 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
-    return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), scalars, single)
+    return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
 
 
 def _extents(

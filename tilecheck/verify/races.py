@@ -27,7 +27,7 @@ from tilecheck.symbolic.smt_terms import (
 )
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Run
-from tilecheck.verify.suspects import Standing, Suspect, classify
+from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
 from tilecheck.verify.values import Access, Array, Scalar, Truth
 from tilecheck.verify.verdict import Property
 
@@ -44,7 +44,7 @@ class Pair:
     intervals: tuple[tuple[Term, Term], ...]
 
 
-def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
+def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     """Every pair that could not be cleared, at most one LAUNCH suspect per array."""
     found: list[Suspect] = []
     tickets = exclusive_tickets(run)
@@ -58,10 +58,10 @@ def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
             chunk = members[start : start + _BATCH]
             if array in settled:
                 break
-            if len(chunk) > 1 and _cleared(run, pairings[mode], chunk, assumed):
+            if len(chunk) > 1 and _cleared(run, pairings[mode], chunk):
                 continue
             for pair in chunk:
-                suspect = _one(run, pairings[mode], pair, assumed)
+                suspect = _one(run, pairings[mode], pair, excuses)
                 if suspect is not None:
                     found.append(suspect)
                     if suspect.standing is Standing.LAUNCH:
@@ -137,11 +137,11 @@ def _mentions(pair: Pair) -> list[Term]:
     return [*made, *(t for a, b in pair.intervals for t in (a, b))]
 
 
-def _cleared(run: Run, pairing: Pairing, chunk: Sequence[Pair], assumed: Sequence[Term]) -> bool:
+def _cleared(run: Run, pairing: Pairing, chunk: Sequence[Pair]) -> bool:
     if any(len(p.first.index) != len(p.second.index) for p in chunk):
         return False
     mentions = [t for pair in chunk for t in _mentions(pair)]
-    question = pairing.ask(assumed, (), [disj(*(_collision(pairing, pair) for pair in chunk))], mentions)
+    question = pairing.ask((), (), [disj(*(_collision(pairing, pair) for pair in chunk))], mentions)
     return run.solver.refutes(question.formulas)
 
 
@@ -150,7 +150,7 @@ def in_bounds(access: Access) -> Term:
     return conj(*(conj(lt(c.position, c.length), ge(c.position, scale(c.length, -1))) for c in access.checks))
 
 
-def question_of(pairing: Pairing, pair: Pair, assumed: Sequence[Term], within: bool) -> Question:
+def question_of(pairing: Pairing, pair: Pair, within: bool, assumed: Sequence[Term] = ()) -> Question:
     both = [_collision(pairing, pair)]
     if within:
         both += [in_bounds(pair.first), pairing.twin.of(in_bounds(pair.second))]
@@ -160,7 +160,7 @@ def question_of(pairing: Pairing, pair: Pair, assumed: Sequence[Term], within: b
     return pairing.ask(assumed, (), both, mentions)
 
 
-def _one(run: Run, pairing: Pairing, pair: Pair, assumed: Sequence[Term]) -> Suspect | None:
+def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | None:
     first, second = pair.first, pair.second
     base = Suspect(
         Property.RACE_FREE, "data-race", Standing.UNKNOWN, first.node, "", first.array, first, second, pair.mode
@@ -168,11 +168,16 @@ def _one(run: Run, pairing: Pairing, pair: Pair, assumed: Sequence[Term]) -> Sus
     if len(first.index) != len(second.index):
         base.reason = f"`{first.array.name}` is indexed with different ranks"
         return base
-    if run.solver.refutes(question_of(pairing, pair, assumed, False).formulas):
+    if run.solver.refutes(question_of(pairing, pair, False).formulas):
         return None
-    question = question_of(pairing, pair, assumed, True)
+    question = question_of(pairing, pair, True)
     if run.solver.refutes(question.formulas):
         return None
+    if excuses.terms:
+        question = question_of(pairing, pair, True, excuses.terms)
+        if run.solver.refutes(question.formulas):
+            base.standing = Standing.EXCUSED
+            return base
     base.question = question
     base.model = run.solver.model(question.formulas, launch_symbols(run))
     if base.model is None:
@@ -188,6 +193,8 @@ def _one(run: Run, pairing: Pairing, pair: Pair, assumed: Sequence[Term]) -> Sus
         base.reason = "blocks synchronise through fences and atomics"
         return base
     base.standing, base.reason = classify(run, (first, second), question)
+    if base.standing is Standing.LAUNCH:
+        excuses.try_on(run, base)
     return base
 
 

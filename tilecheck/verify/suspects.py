@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from tilecheck.ir.kernel import Node
 from tilecheck.symbolic.smt_solver import Model
@@ -49,6 +50,17 @@ class Suspect:
     check: Check | None = None
     word: str = ""
     conditions: tuple[str, ...] = ()
+
+
+class Excuses(Protocol):
+    """What excuses suspects: the launch conditions found so far, and the search for more."""
+
+    @property
+    def terms(self) -> list[Term]:
+        """The conditions, to be assumed."""
+
+    def try_on(self, run: Run, suspect: Suspect) -> None:
+        """Look for a condition that excuses `suspect`; if there is one, assume it from now on and say so in it."""
 
 
 def data_symbols(terms: Sequence[Term], taint: Taint = Taint.DATA) -> set[Symbol]:

@@ -233,6 +233,7 @@ class Usage:
                 done.add(node)
                 work.extend(self._whole_below(node, found))
             before = len(done)
+            work += [n.value for n in self.nodes if isinstance(n, Store) and self.roots(n.array) & found]
             for comparison in compared:
                 sides = (comparison.left, comparison.right)
                 for side, other in (sides, sides[::-1]):
