@@ -48,7 +48,7 @@ def check_bytes(path: str, data: bytes, modules: Modules, options: Options) -> F
     try:
         text = read_text(data)
     except Undecodable as error:
-        return unreadable(path, error.message, error.line)
+        return unreadable(path, options, error.message, error.line)
     return check_text(path, text, modules, options)
 
 
@@ -58,14 +58,15 @@ def check_text(path: str, text: str, modules: Modules, options: Options) -> File
     try:
         checked = analyse(source, modules, options)
     except Unreadable as error:
-        return unreadable(path, error.message, error.span.line, error.span.column)
+        return unreadable(path, options, error.message, error.span.line, error.span.column)
     return judge(checked, options)
 
 
-def unreadable(path: str, message: str, line: int = 1, column: int = 1) -> FileResult:
+def unreadable(path: str, options: Options, message: str, line: int = 1, column: int = 1) -> FileResult:
     """The result of a file that cannot be read."""
     fault = Fault("unreadable", message, Span(path, line, column, line, column + 1))
-    return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), ("unreadable",))))
+    names = ("unreadable",) if options.wants("unreadable") else ()
+    return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), names)))
 
 
 def analyse(source: Source, modules: Modules, options: Options) -> Checked:

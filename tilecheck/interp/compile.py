@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilecheck.interp.machine import Machine
 from tilecheck.ir.kernel import (
     Assert,
@@ -52,11 +54,11 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
     While,
-    walk,
+    children,
 )
 from tilecheck.ir.types import ScalarType, Type
 from tilecheck.ops import OPS, operators
-from tilecheck.surface.dtypes import DTYPES
+from tilecheck.surface.dtypes import DTYPES, DTypeClass
 
 # Rows whose meaning touches memory or stops the kernel: the line must be known there.
 _NOTED = ("load and store", "grid", "atomic", "debug")
@@ -89,7 +91,14 @@ def compile_kernel(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str
     source = "\n".join(writer.lines) + "\n"
     scope: dict[str, Any] = {f"op_{name}": row.meaning for name, row in OPS.items()}
     scope |= {f"dtype_{name}": dtype for name, dtype in DTYPES.items()}
-    scope |= {"wrap": wrap, "inf": float("inf"), "nan": float("nan"), "access": _access, "steps": _steps}
+    scope |= {
+        "wrap": wrap,
+        "inf": float("inf"),
+        "nan": float("nan"),
+        "access": _access,
+        "steps": _steps,
+        "dtype_of": _dtype_of,
+    }
     exec(compile(source, f"<{kernel.name}>", "exec"), scope)
     return Program(kernel, source, scope["block"])
 
@@ -98,6 +107,12 @@ def _access(machine: Machine, line: int, meaning: Callable[..., Any], *args: Any
     """Call a meaning that touches memory, its line noted after its arguments are computed."""
     machine.line = line
     return meaning(*args, **kwargs)
+
+
+def _dtype_of(value: Any) -> DTypeClass:
+    """The dtype of a tile, tensor or view."""
+    array = value if isinstance(value, np.ndarray) else value.memory.array
+    return next(dtype for dtype in DTYPES.values() if dtype.numpy() == array.dtype)
 
 
 def _steps(machine: Machine, line: int, start: int, stop: int, step: int) -> range:
@@ -258,6 +273,10 @@ class _Writer:
             return f"machine.block[{args[0]}]"
         if node.op == "num_blocks":
             return f"machine.grid[{args[0]}]"
+        if node.op == "rank":
+            return f"len({args[0]}.shape)"
+        if node.op == "dtype":
+            return f"dtype_of({args[0]})"
         meaning = f"op_{node.op}"
         if OPS[node.op].family in _NOTED:
             return f"access(machine, {', '.join((str(node.span.line), meaning, *args))})"
@@ -269,9 +288,10 @@ class _Writer:
         name = f"function{self.helpers}"
         self.line(f"def {name}({', '.join(self.variable(p) for p in node.params)}):")
         self.suite(node.body)
-        self.depth += 1
-        self.line(f"return {self.variable(node.result)}")
-        self.depth -= 1
+        if not isinstance(node.body[-1], Return):
+            self.depth += 1
+            self.line(f"return {self.variable(node.result)}")
+            self.depth -= 1
         return name
 
     def is_scalar(self, node: Expr) -> bool:
@@ -284,9 +304,9 @@ class _Writer:
 
 def _outer(body: tuple[Stmt, ...]) -> Iterator[Node]:
     """The nodes of `body` without those of functions inside, whose `Return` is their own."""
-    for node in body:
-        if isinstance(node, Inline):
-            continue
-        inner = [n for n in walk(node) if isinstance(n, Inline)]
-        hidden = {id(n) for i in inner for n in walk(*i.body)}
-        yield from (n for n in walk(node) if id(n) not in hidden)
+    stack: list[Node] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, Inline | Function):
+            stack.extend(reversed(list(children(node))))
