@@ -184,6 +184,8 @@ def _for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     others = [e for e in extents if _owner(e) != mine]
     numbers = constants([position])
     if value_of(length) is None:
+        if position.kind == "const":
+            yield at_least(length, num(position.const + 1))
         for other in others:
             yield at_least(length, other)
         for scalar in scalars:
@@ -279,6 +281,8 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
                     yield at_least(length, scale(block, k))
             for k in sorted(_divisors(position)) if fixed else ():
                 yield Condition(f"{words(block)} <= {length.const * k}", le(block, num(length.const * k)))
+        if fixed and by_block and by_thread and grid.kind != "const":
+            yield at_least(length, mul(grid, block))
         if fixed or guarded(guard):
             continue
         if by_block and grid.kind != "const":

@@ -26,13 +26,13 @@ from tilecheck.ir.kernel import (
     While,
 )
 from tilecheck.ir.simt import AllocArray, Barrier, Fence, FillSlice, Load, Store, Unread
-from tilecheck.symbolic.smt_terms import FALSE, TRUE, Level, Taint, Term, conj, neg, num, value_of
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, Level, Taint, Term, conj, neg, value_of
 from tilecheck.verify import loops, phases
 from tilecheck.verify.expressions import evaluate, position_list
 from tilecheck.verify.memory import record
 from tilecheck.verify.run import Frame, Leave, Run, State
 from tilecheck.verify.scalars import truth_of
-from tilecheck.verify.values import Array, Literal_, Unknown, Value, as_int, merge, views, whole
+from tilecheck.verify.values import Array, Items, Literal_, Unknown, Value, as_int, merge, views, whole
 from tilecheck.verify.verdict import Property
 
 _SCOPES = {"grid": Level.GRID, "block": Level.BLOCK, "warp": Level.WARP}
@@ -215,15 +215,19 @@ def _allocate(run: Run, state: State, node: AllocArray) -> Array:
     known = run.arrays.get(node.name)
     if known is not None:
         return known
-    extents: list[Term] = []
     if node.dynamic:
         return run.dynamic_array(node)
+    parts: list[Value] = []
     for part in node.shape:
-        value = as_int(evaluate(run, state, part))
-        if value is None or value_of(value) is None:
-            value = run.symbols.fresh(f"{node.name}.size", Level.GRID, Taint.HAVOC, 1)
-        extents.append(value)
-    array = Array(node.name, node.space, tuple(extents) or (num(1),), node.dtype)
+        value = evaluate(run, state, part)
+        parts.extend(value.items if isinstance(value, Items) else (value,))
+    extents: list[Term] = []
+    for value in parts or [Unknown("no shape") for _ in range(run.usage.local_rank(node.name))]:
+        extent = as_int(value)
+        if extent is None or value_of(extent) is None:
+            extent = run.symbols.fresh(f"{node.name}.size", Level.GRID, Taint.HAVOC, 1)
+        extents.append(extent)
+    array = Array(node.name, node.space, tuple(extents), node.dtype)
     array.written = node.name in run.usage.written
     array.whole_numbers = node.name in run.usage.whole_numbers
     array.node = node

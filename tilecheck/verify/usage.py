@@ -176,9 +176,13 @@ class Usage:
             if isinstance(node, ThreadVar):
                 yield node.kind, node.axis or ""
 
+    def local_rank(self, name: str) -> int:
+        """The rank that the use of an allocation shows, at least 1."""
+        return self.ranks.get(name, 1)
+
     def _find_ranks(self) -> dict[str, int]:
-        """The rank of every array parameter, as far as its use shows it; at least 1."""
-        ranks: dict[str, int] = dict.fromkeys(self.parameters, 1)
+        """The rank of every array, as far as its use shows it; at least 1."""
+        ranks: dict[str, int] = dict.fromkeys(self.parameters | self.allocated, 1)
 
         def see(target: Node, rank: int) -> None:
             while isinstance(target, SubArray):

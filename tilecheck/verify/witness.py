@@ -10,6 +10,7 @@ array of three elements; the executor reports index (3,) of `out` by thread (1, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,9 +32,9 @@ from tilecheck.verify.suspects import Standing, Suspect, data_symbols
 from tilecheck.verify.values import Array, View
 
 Extents = tuple[int, int, int]
-MOST_THREADS = 60_000
+MOST_THREADS = 40_000
 _MOST_ELEMENTS = 2_000_000
-_MOST_STEPS = 1_500_000
+_MOST_STEPS = 400_000
 # Elements behind a shared buffer's first window, for the other windows on it.
 _SLACK = 4096
 _KINDS = {
@@ -84,10 +85,11 @@ class Seen:
 
 
 class Replayer:
-    """Runs launches of one kernel, each at most once."""
+    """Runs launches of one kernel, each at most once; none is started after `deadline` (of `time.monotonic`)."""
 
-    def __init__(self, kernel: Kernel, entry: Entry, launch: Launch | None) -> None:
+    def __init__(self, kernel: Kernel, entry: Entry, launch: Launch | None, deadline: float) -> None:
         self.kernel = kernel
+        self.deadline = deadline
         self.entry = entry
         self.launch = launch
         self._program: Program | None = None
@@ -115,6 +117,8 @@ class Replayer:
         return None
 
     def _happens(self, trial: Trial, suspect: Suspect) -> Seen | None:
+        if time.monotonic() > self.deadline:
+            return None
         outcome = self._run(trial, suspect)
         if outcome is None or outcome.inexact:
             return None
