@@ -36,7 +36,7 @@ from tilecheck.interp.schedule import visits
 from tilecheck.interp.tile import blocks, run
 from tilecheck.ops import OPS, operators
 
-ELEMENTWISE = settings(max_examples=150, deadline=None, derandomize=True)
+ELEMENTWISE = settings(max_examples=80, deadline=None, derandomize=True)
 FLOAT_UNARY = ("negative", "abs", "exp", "sin", "sqrt", "floor", "square")
 BINARY = ("+", "-", "*")
 NAMED = ("minimum", "maximum")
@@ -103,7 +103,10 @@ def outcomes(
             run(report, arguments, grid, dims, order=order, recorder=recorder, void=void)
             assert recorder.races == []
             found.append(b"".join(out.tobytes() for out in outputs))
-    return found
+    # As launches run it: larger tiles where they cannot show.
+    arguments, outputs = make()
+    run(report, arguments, grid, dims)
+    return [*found, b"".join(out.tobytes() for out in outputs)]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.sampled_from([np.float32, np.float64, np.float16]))
@@ -141,7 +144,7 @@ def _equal(results: list[bytes], wanted: Any, shape: tuple[int, ...], dtype: Any
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 def test_mapped_kernels_cover_exactly_once(seed: int) -> None:
     choose = random.Random(seed)
     rank = choose.randint(1, 3)
@@ -183,7 +186,7 @@ def test_schedules_partition_every_range(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_nested_tiles_stay_in_their_block(seed: int) -> None:
     choose = random.Random(seed)
     rank = choose.randint(1, 3)
@@ -221,7 +224,7 @@ def test_nested_tiles_stay_in_their_block(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_gemm_of_any_extents(seed: int) -> None:
     choose = random.Random(seed)
     m, n, k = (choose.randint(1, 12) for _ in range(3))

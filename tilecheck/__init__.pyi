@@ -38,6 +38,7 @@ Dyn: TypeAlias = Any
 A = TypeVar('A', covariant=True, bound=Shared, default=Any)
 T = TypeVar('T', default=Any)
 S = TypeVarTuple('S', default=Unpack[tuple[Any, ...]])
+S2 = TypeVarTuple('S2')
 U = TypeVar('U')
 E = TypeVar('E', default=f32)
 B = TypeVar('B')
@@ -68,7 +69,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __add__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __add__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -133,7 +134,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __sub__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __sub__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -198,7 +199,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mul__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mul__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -263,7 +264,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __truediv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __truediv__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -328,7 +329,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __floordiv__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __floordiv__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -393,7 +394,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __mod__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __mod__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -458,7 +459,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __pow__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __pow__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -535,7 +536,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __and__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __and__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -600,7 +601,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __or__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __or__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -665,7 +666,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __xor__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __xor__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -734,7 +735,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __lshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __lshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -799,7 +800,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __rshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[T, *S]:
+    def __rshift__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -885,7 +886,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __eq__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __eq__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -946,7 +947,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ne__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __ne__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1007,7 +1008,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __lt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __lt__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1068,7 +1069,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __le__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __le__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1129,7 +1130,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __gt__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __gt__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -1190,7 +1191,7 @@ class Tile(Generic[T, *S]):
         ...
 
     @overload
-    def __ge__(self: Tile[T, *tuple[()]], other: Tile[T, *S], /) -> Tile[bool_, *S]:
+    def __ge__(self: Tile[T, *tuple[()]], other: Tile[T, *S2], /) -> Tile[bool_, *S2]:
         ...
 
     @overload
@@ -2171,12 +2172,12 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def load(self: Tensor[Mapped, T, *S], at: Index, /) -> Tile[T, *S]:
-        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s."""
+    def load(self: Tensor[Mapped, T, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
+        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are void."""
         ...
 
     @overload
-    def load(self: Tensor[Shared, T, *S], /) -> Tile[T, *S]:
+    def load(self: Tensor[Shared, T, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
         ...
 
     @overload
@@ -2189,21 +2190,57 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
         """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
         ...
 
     @overload
-    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
         ...
 
     @overload
-    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], /, mask: Tile[bool_, *S2] | None=..., pad: Scalar=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], /, mask: Tile[bool_, M, N] | None=..., pad: Scalar=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
         ...
 
     @overload
-    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2211,12 +2248,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2224,12 +2281,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2237,12 +2314,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
         ...
 
     @overload
-    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2250,12 +2347,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
         ...
 
     @overload
-    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2263,12 +2380,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
         ...
 
     @overload
-    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2276,12 +2413,32 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
         ...
 
     @overload
-    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
@@ -2289,16 +2446,40 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
         ...
 
     @overload
-    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         ...
 
     @overload
     def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], expected: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
         ...
 
     def indices(self: Tensor[Mapped, Any, *tuple[Any, ...]], *, within: Within=...) -> Iterator[Index]:
@@ -5282,30 +5463,66 @@ def round(x: Scalar, /) -> float:
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]:
-    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks."""
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
+    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they are void."""
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]:
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
     ...
 
 @overload
-def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
     """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false are not read and give `pad`."""
     ...
 
 @overload
-def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
     ...
 
 @overload
-def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], /, mask: Tile[bool_, M, N] | None=..., pad: Scalar=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
     ...
 
 @overload
-def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5313,12 +5530,32 @@ def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5326,12 +5563,32 @@ def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5339,12 +5596,32 @@ def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
     ...
 
 @overload
-def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5352,12 +5629,32 @@ def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
     ...
 
 @overload
-def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5365,12 +5662,32 @@ def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ..
     ...
 
 @overload
-def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
     ...
 
 @overload
-def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5378,12 +5695,32 @@ def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
-def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
     ...
 
 @overload
-def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5391,16 +5728,40 @@ def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[i
     ...
 
 @overload
-def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
     ...
 
 @overload
-def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     ...
 
 @overload
 def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], expected: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
     ...
 
 def block_id(axis: int, /) -> int:

@@ -1,6 +1,6 @@
 """Launch facts: what host code shows of each `kernel[grid, block](...)`.
 
-A `Launch` holds grid, block, dynamic shared bytes and the arguments as far as `frontend.host_run` could follow the host
+A `Launch` holds grid, block, dynamic shared bytes and the arguments as far as `frontend.launch_run` could follow the host
 code; what it could not follow is None. Facts are never guesses: an extent that depends on input is None.
 
 Worked example: `d = cuda.to_device(np.zeros(60)); k[2, 32](d[1:], d[:-1], 5)` gives grid (2, 1, 1), block (32, 1, 1),
@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_run import HostRun, Seen
+from tilecheck.frontend.launch_run import HostRun
+from tilecheck.frontend.launch_values import Seen
 from tilecheck.frontend.numba import Found, find
 from tilecheck.frontend.scopes import UNKNOWN, Resolve, parameters
 from tilecheck.frontend.source import Source

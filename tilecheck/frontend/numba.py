@@ -20,6 +20,7 @@ import libcst as cst
 
 from tilecheck.frontend.fold import fold
 from tilecheck.frontend.live import convert
+from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
     ArgType,
     annotated,
@@ -28,7 +29,6 @@ from tilecheck.frontend.numba_params import (
     plain_options,
     signature_node,
 )
-from tilecheck.frontend.numba_stmts import Statements, _returns_value
 from tilecheck.frontend.scopes import (
     FunctionValue,
     LiveScope,
@@ -39,6 +39,7 @@ from tilecheck.frontend.scopes import (
     parameters,
 )
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.kernel import DimDecl, Kernel, Param
 
 Track = Literal["simt", "numba"]
@@ -86,7 +87,7 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
             continue
         if isinstance(node, cst.Call):
             yield scope, node
-        stack.extend(reversed(node.children))
+        stack.extend(reversed(list(parts(node))))
 
 
 def _jit(value: object) -> Track | None:
@@ -138,7 +139,7 @@ def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
 def _found(
     function: FunctionValue, track: Track, options: dict[str, object], types: tuple[ArgType, ...] | None
 ) -> Found:
-    device = bool(options.get("device", False)) or _returns_value(function.node)
+    device = bool(options.get("device", False)) or returns_value(function.node)
     return Found(function, track, options, types, device)
 
 
@@ -148,7 +149,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     node = function.node
     source = function.scope.source
     scope = live if live is not None else function.scope
-    builder = Statements(function, live)
+    builder = Lowering(function, live)
     dims: dict[str, DimDecl] = {}
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]

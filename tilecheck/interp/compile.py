@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tilecheck.interp.coarse import is_coarse
 from tilecheck.interp.machine import Machine
 from tilecheck.ir.kernel import (
     Assert,
@@ -63,15 +64,21 @@ from tilecheck.surface.dtypes import DTYPES, DTypeClass
 # Rows whose meaning touches memory or stops the kernel: the line must be known there.
 _NOTED = ("load and store", "grid", "atomic", "debug")
 _INLINE = {"+", "-", "*"}
+_OPERATORS = operators()
+# Python's own limit is 200 nested parentheses.
+_NESTING = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A kernel that can run block by block: `run(machine, *values)` with the values of `Kernel.params` in order."""
+    """A kernel that can run block by block: `run(machine, *values)` with the values of `Kernel.params` in order.
+    `coarse` says that larger tiles give the same result.
+    """
 
     kernel: Kernel
     source: str
     run: Callable[..., None]
+    coarse: bool
 
 
 def wrap(value: int) -> int:
@@ -100,7 +107,7 @@ def compile_kernel(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str
         "dtype_of": _dtype_of,
     }
     exec(compile(source, f"<{kernel.name}>", "exec"), scope)
-    return Program(kernel, source, scope["block"])
+    return Program(kernel, source, scope["block"], is_coarse(kernel))
 
 
 def _access(machine: Machine, line: int, meaning: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -133,6 +140,8 @@ class _Writer:
     names: dict[str, str] = field(default_factory=dict)
     depth: int = 0
     helpers: int = 0
+    # Whether the expression being written may be evaluated before its statement.
+    straight: bool = True
 
     def variable(self, name: str) -> str:
         """The Python name of a variable: its own where possible, numbered."""
@@ -177,7 +186,7 @@ class _Writer:
                 self.line(f"for {self.variable(target)} in {text}:")
                 self.suite(body)
             case While(cond=cond, body=body):
-                self.line(f"while {self.expression(cond)}:")
+                self.line(f"while {self.lazily(cond)}:")
                 self.suite(body)
             case Break():
                 self.line("break")
@@ -216,6 +225,22 @@ class _Writer:
     # ---- expressions
 
     def expression(self, node: Expr) -> str:
+        """The text of `node`; a part that nests deeply goes to a variable of its own first."""
+        text = self.written(node)
+        if not self.straight or len(text) < _NESTING or _nesting(text) < _NESTING:
+            return text
+        self.helpers += 1
+        self.line(f"part{self.helpers} = {text}")
+        return f"part{self.helpers}"
+
+    def lazily(self, node: Expr) -> str:
+        """The text of an expression that may not be evaluated, or not once."""
+        before, self.straight = self.straight, False
+        text = self.expression(node)
+        self.straight = before
+        return text
+
+    def written(self, node: Expr) -> str:
         match node:
             case Const(value=value):
                 return f"({value!r})" if isinstance(value, int | float) else repr(value)
@@ -232,16 +257,16 @@ class _Writer:
                 if op in _INLINE and self.is_scalar(left) and self.is_scalar(right):
                     text = f"({one} {op} {two})"
                     return f"wrap{text}" if self.is_int(left) and self.is_int(right) else text
-                return f"op_{operators()[op].name}({one}, {two})"
+                return f"op_{_OPERATORS[op].name}({one}, {two})"
             case Compare(op=op, left=left, right=right):
                 one, two = self.expression(left), self.expression(right)
                 if self.is_scalar(left) and self.is_scalar(right):
                     return f"({one} {op} {two})"
-                return f"op_{operators()[op].name}({one}, {two})"
+                return f"op_{_OPERATORS[op].name}({one}, {two})"
             case Logic(op=op, operands=operands):
-                return f"({f' {op} '.join(self.expression(e) for e in operands)})"
+                return f"({f' {op} '.join(self.lazily(e) for e in operands)})"
             case Select(cond=cond, then=then, other=other):
-                return f"({self.expression(then)} if {self.expression(cond)} else {self.expression(other)})"
+                return f"({self.lazily(then)} if {self.lazily(cond)} else {self.lazily(other)})"
             case TupleExpr(items=items):
                 return f"({''.join(self.expression(e) + ', ' for e in items)})"
             case Item(base=tuple_, index=index):
@@ -264,7 +289,7 @@ class _Writer:
             return f"(not {text})"
         if op == "-" and self.is_scalar(operand):
             return f"wrap(-{text})" if self.is_int(operand) else f"(-{text})"
-        return f"op_{operators()[f'unary {op}'].name}({text})"
+        return f"op_{_OPERATORS[f'unary {op}'].name}({text})"
 
     def call(self, node: OpCall) -> str:
         args = [self.expression(arg) for arg in node.args]
@@ -300,6 +325,18 @@ class _Writer:
     def is_int(self, node: Expr) -> bool:
         type = self.types.get(node)
         return isinstance(node, DimRef) or (isinstance(type, ScalarType) and type.kind != "float")
+
+
+def _nesting(text: str) -> int:
+    """How deep parentheses nest in `text`; those inside strings only make the answer larger."""
+    deepest = level = 0
+    for c in text:
+        if c in "([":
+            level += 1
+            deepest = max(deepest, level)
+        elif c in ")]":
+            level -= 1
+    return deepest
 
 
 def _outer(body: tuple[Stmt, ...]) -> Iterator[Node]:

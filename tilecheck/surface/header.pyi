@@ -44,6 +44,7 @@ Dyn: TypeAlias = Any
 A = TypeVar("A", covariant=True, bound=Shared, default=Any)
 T = TypeVar("T", default=Any)
 S = TypeVarTuple("S", default=Unpack[tuple[Any, ...]])
+S2 = TypeVarTuple("S2")
 U = TypeVar("U")
 E = TypeVar("E", default=f32)
 B = TypeVar("B")

@@ -1,0 +1,223 @@
+"""What calls do: functions of ours and unknown ones; methods are in `methods.py`, launches in `launching.py`, plain
+libraries in `plain.py`.
+
+A call is looked up by the full name of its callee, then by the method's name and what is known of the receiver. Whatever
+is not found gets its arguments as unknown code does: it may run, wait for and keep them. Nothing is concluded from
+names of methods that other libraries share, unless the receiver is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow import plain
+from tilecheck.borrow.context import Operand
+from tilecheck.borrow.launching import call_function, call_kernel
+from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.types import value_of_contract
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Nothing, Op
+from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, TENSOR_MAKERS, canonical
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Hold, Kind, Site, Touch
+from tilecheck.ir.kernel import Access
+from tilecheck.surface.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+
+def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
+    """Lower `node`; `name` is what the user calls its result."""
+    full = canonical(node.func)
+    if full in TENSOR_MAKERS:
+        return _make_tensor(low, node, name or spell(node), full)
+    if full is not None and full in _FUNCTIONS:
+        return _FUNCTIONS[full](low, node)
+    found = plain.function(low, node, full, name)
+    if found is not None:
+        return found
+    callee = low.known(node.func)
+    if isinstance(callee, Nothing) and node.contract is not None:
+        callee = value_of_contract(node.contract)
+    receiver: Operand | None = None
+    if isinstance(callee, Nothing) and not _is_harmless(full):
+        if isinstance(node.func, ir.Attr):
+            if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
+                receiver = low.expr(node.func.base)
+                method = lower_method(low, node, node.func, receiver, name)
+                if method is not None:
+                    return method
+        else:
+            callee = low.expr(node.func).value
+    if isinstance(callee, KernelValue):
+        return call_kernel(low, node, callee)
+    if isinstance(callee, Callee):
+        return call_function(low, node, callee.contract)
+    if _is_harmless(full):
+        return _harmless(low, node, full or "")
+    return _unknown(low, node, receiver)
+
+
+def _is_harmless(full: str | None) -> bool:
+    return full is not None and full.startswith(HARMLESS)
+
+
+def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
+    """A function that at most reads its arguments, and keeps none of them."""
+    touch = Touch.LOOK if full in LOOKS else Touch.READ
+    for arg in node.args:
+        operand = low.expr(arg.value)
+        if full == "builtins.print" and isinstance(operand.value, Array) and operand.value.library == "numpy":
+            low.look(operand, arg.value, Touch.READ)
+        elif not isinstance(arg.value, ir.Lambda):
+            low.look(operand, arg.value, touch)
+        if full in ("builtins.list", "builtins.tuple", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
+            low.escape(operand, arg.span)
+    if full == "builtins.range":
+        return Operand(None)
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Operand:
+    """Code that is not read: it gets the receiver and the arguments."""
+    for arg in node.args:
+        low.escape(low.expr(arg.value), arg.span)
+    if receiver is not None:
+        low.escape(receiver, node.span)
+        asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
+        if asserts:
+            return Operand(None)
+    low.emit(flow.Clobber(span=node.span))
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+def arguments(low: Expressions, node: ir.Call) -> list[tuple[ir.Arg, Operand]]:
+    """The lowered arguments of a call."""
+    return [(arg, low.expr(arg.value)) for arg in node.args]
+
+
+def keyword(node: ir.Call, name: str, at: int | None = None) -> ir.Expr | None:
+    """The argument `name`, or the one at position `at`."""
+    for arg in node.args:
+        if arg.name == name:
+            return arg.value
+    if at is not None and at < len(node.args) and not any(arg.star or arg.name for arg in node.args[: at + 1]):
+        return node.args[at].value
+    return None
+
+
+# ---- functions of tilecheck
+
+
+def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Operand:
+    for arg in node.args:
+        low.read(arg.value)
+    if low.where == "scope" and full != "tilecheck.from_dlpack":
+        low.fault(
+            "capture",
+            f"`{spell(node)}` makes memory inside a graph scope",
+            node.span,
+            "make it before the scope: a replay would not make it again",
+        )
+    maker = full.removeprefix("tilecheck.")
+    dtype_expr = keyword(node, "dtype")
+    short = (canonical(dtype_expr) or "").removeprefix("tilecheck.")
+    dtype = short if short in DTYPES else None
+    if dtype_expr is None and maker in ("zeros", "ones", "empty", "eye", "linspace", "rand", "randn"):
+        dtype = "f32"
+    elif dtype_expr is None and maker == "full":
+        third = keyword(node, "dtype", 2)
+        spelled = (canonical(third) or "").removeprefix("tilecheck.")
+        dtype = "f32" if third is None else spelled if spelled in DTYPES else None
+    array = Array("tilecheck", dtype, _shape(low, node, maker), Access.OWNED)
+    return Operand(low.make(Kind.TENSOR, name, node.span), array)
+
+
+def _shape(low: Expressions, node: ir.Call, maker: str) -> tuple[int | None, ...] | None:
+    given = [arg.value for arg in node.args if not arg.name]
+    if any(arg.star for arg in node.args) or not given:
+        return None
+    if maker in ("zeros", "ones", "empty", "rand", "randn", "full"):
+        first = given[0]
+        if isinstance(first, ir.Display):
+            return tuple(low.whole(item) for item in first.items)
+        sizes = given[:1] if maker == "full" else given
+        shape = tuple(low.whole(size) for size in sizes)
+        # One name may be a whole shape; then nothing is known.
+        return None if len(shape) == 1 and shape[0] is None else shape
+    if maker == "arange" and len(given) == 1:
+        return (low.whole(given[0]),)
+    return None
+
+
+def _value(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.read(arg.value)
+    return build(low, node, ())
+
+
+def _dup(low: Expressions, node: ir.Call) -> Operand:
+    return build(low, node, _uses(low, node, (Hold.SHARED,)), Op(makes=True))
+
+
+def _memcpy(low: Expressions, node: ir.Call) -> Operand:
+    return build(low, node, _uses(low, node, (Hold.EXCLUSIVE, Hold.SHARED)))
+
+
+def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
+    uses: list[flow.Use] = []
+    for (arg, operand), hold in zip(arguments(low, node), holds, strict=False):
+        if operand.var is not None:
+            param = "source" if hold is Hold.SHARED else "target"
+            uses.append(flow.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
+    return tuple(uses)
+
+
+def _zip(low: Expressions, node: ir.Call) -> Operand:
+    operands = arguments(low, node)
+    var = low.temp()
+    srcs = tuple(operand.var for _, operand in operands if operand.var is not None)
+    low.emit(flow.Combine(var, Site(Kind.OP, spell(node), node.span), srcs, span=node.span))
+    return Operand(var, Op())
+
+
+def _scope(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
+    return Operand(low.make(Kind.GRAPH, "the graph", node.span), Handle("scope"))
+
+
+def _pass_on(low: Expressions, node: ir.Call) -> Operand:
+    """`asyncio.create_task(x)`: whoever waits for the task waits for `x`."""
+    operands = arguments(low, node)
+    if len(operands) == 1 or canonical(node.func) in ("asyncio.wait_for", "asyncio.shield"):
+        return operands[0][1] if operands else Operand(None)
+    var = low.make(Kind.OTHER, spell(node), node.span)
+    for at, (arg, operand) in enumerate(operands):
+        if operand.var is not None and not arg.star:
+            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+        elif operand.var is not None:
+            low.escape(operand, arg.span)
+    return Operand(var)
+
+
+def _stream(low: Expressions, node: ir.Call) -> Operand:
+    return Operand(low.make(Kind.OTHER, spell(node), node.span), Handle("stream"))
+
+
+_FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
+    "tilecheck.value": _value,
+    "tilecheck.zip": _zip,
+    "tilecheck.dup": _dup,
+    "tilecheck.memcpy": _memcpy,
+    "tilecheck.CudaGraph.scope": _scope,
+    "tilecheck.Stream": _stream,
+    "asyncio.create_task": _pass_on,
+    "asyncio.ensure_future": _pass_on,
+    "asyncio.gather": _pass_on,
+    "asyncio.wait_for": _pass_on,
+    "asyncio.shield": _pass_on,
+}
