@@ -56,7 +56,7 @@ _SCALARS = (1, 2, 3, 8, 64, 5, 0)
 
 
 class Solver:
-    """z3 for one kernel. `deadline` is a `time.monotonic` value; past it every question raises `OutOfBudget`."""
+    """z3 for one kernel. `deadline` is a `time.process_time` value; past it every question raises `OutOfBudget`."""
 
     def __init__(self, deadline: float, query_ms: int = 2000) -> None:
         self.deadline = deadline
@@ -118,10 +118,10 @@ class Solver:
     def _ask(
         self, formulas: Sequence[Term], memo: dict[Term, object], exact: bool, ms: int
     ) -> tuple[str, z3.ModelRef | None]:
-        left = self.deadline - time.monotonic()
+        left = self.deadline - time.process_time()
         if left <= 0:
             raise OutOfBudget
-        begun = time.monotonic()
+        begun = time.process_time()
         solver = z3.SimpleSolver(ctx=self._context)
         solver.set("timeout", max(20, int(min(ms * 3, left * 1000))))
         solver.set("rlimit", ms * _UNITS_PER_MS)
@@ -133,7 +133,7 @@ class Solver:
         solver.add(*(self._translate(formula, memo, exact) for formula in formulas))
         status = str(solver.check())
         self.statistics.asked += 1
-        self.statistics.seconds += time.monotonic() - begun
+        self.statistics.seconds += time.process_time() - begun
         if status == "unknown":
             self.statistics.unknown += 1
         return status, solver.model() if status == "sat" else None

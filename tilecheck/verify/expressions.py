@@ -158,9 +158,9 @@ def _name(run: Run, state: State, name: str) -> Value:
         return found
     if run.is_assigned(name):
         return Unknown(f"`{name}` may be unbound")
-    made = Scalar(run.symbols.fresh(name, Level.GRID, Taint.INPUT, -(2**31), 2**31))
-    state.env[name] = made
-    return made
+    if name not in run.constants:
+        run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.INPUT, -(2**31), 2**31)
+    return Scalar(run.constants[name])
 
 
 def thread_variable(run: Run, node: ThreadVar) -> Term:

@@ -55,7 +55,7 @@ class Proof:
 
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
     """Analyse `kernel` for one launch within `budget` seconds."""
-    begun = time.monotonic()
+    begun = time.process_time()
     solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
     entry = enter(kernel, usage, solver, launch)
     proof = Proof(launch, entry)

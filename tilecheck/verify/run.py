@@ -225,6 +225,8 @@ class Run:
         # A ballot's predicate, and the predicate under which a rank taken from a ballot is nobody else's.
         # Counters of loops in whose body the lanes of a warp meet for a vote or a shuffle.
         self.warp_counters: set[Symbol] = set()
+        # Constants of the enclosing Python scope that could not be read, by name.
+        self.constants: dict[str, Term] = {}
         self.ballots: dict[Term, Term] = {}
         self.ranks: dict[Term, Term] = {}
 
