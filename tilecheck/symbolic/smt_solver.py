@@ -15,7 +15,7 @@ units, so that a slow machine gives the same answers as a fast one, and the cloc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import z3
@@ -63,6 +63,7 @@ class Solver:
         self.query_ms = query_ms
         self.statistics = Statistics()
         self._context = z3.Context()
+        self._zero = z3.IntVal(0, self._context)
         self._abstract: dict[Term, object] = {}
         self._exact: dict[Term, object] = {}
         self._answers: dict[frozenset[Term], bool] = {}
@@ -167,31 +168,33 @@ class Solver:
             case "true" | "false":
                 return z3.BoolVal(term.kind == "true", context)
             case "lin":
-                pieces = [p if w == 1 else z3.IntVal(w, context) * p for p, w in zip(parts, term.weights, strict=True)]
+                weighted = zip(parts, term.weights, strict=True)
+                pieces = [p if w == 1 else self._many(z3.Z3_mk_mul, [z3.IntVal(w, context), p]) for p, w in weighted]
                 if term.const:
                     pieces.append(z3.IntVal(term.const, context))
-                return pieces[0] if len(pieces) == 1 else z3.Sum(pieces)
+                return pieces[0] if len(pieces) == 1 else self._many(z3.Z3_mk_add, pieces)
             case "mul":
-                result = parts[0]
-                for part in parts[1:]:
-                    result = result * part
-                return result
+                return self._many(z3.Z3_mk_mul, parts)
             case "div":
-                return parts[0] / parts[1]
+                return z3.ArithRef(z3.Z3_mk_div(context.ref(), parts[0].ast, parts[1].ast), context)
             case "mod":
-                return parts[0] % parts[1]
+                return z3.ArithRef(z3.Z3_mk_mod(context.ref(), parts[0].ast, parts[1].ast), context)
             case "ite":
-                return z3.If(*parts)
+                asts = [part.ast for part in parts]
+                return z3.ArithRef(z3.Z3_mk_ite(context.ref(), *asts), context)
             case "ge":
-                return parts[0] >= 0
+                return z3.BoolRef(z3.Z3_mk_ge(context.ref(), parts[0].ast, self._zero.ast), context)
             case "eq":
-                return parts[0] == 0
-            case "and":
-                return z3.And(parts)
-            case "or":
-                return z3.Or(parts)
+                return z3.BoolRef(z3.Z3_mk_eq(context.ref(), parts[0].ast, self._zero.ast), context)
+            case "and" | "or":
+                return self._many(z3.Z3_mk_and if term.kind == "and" else z3.Z3_mk_or, parts, z3.BoolRef)
             case _:
-                return z3.Not(parts[0])
+                return z3.BoolRef(z3.Z3_mk_not(context.ref(), parts[0].ast), context)
+
+    def _many(self, make: Callable[..., object], parts: Sequence[z3.ExprRef], kind: type = z3.ArithRef) -> z3.ExprRef:
+        """An n-ary application, without the type coercions of z3's Python layer, which cost more than the solving."""
+        asts = (z3.Ast * len(parts))(*(part.ast for part in parts))
+        return kind(make(self._context.ref(), len(parts), asts), self._context)
 
     def _values(self, raw: z3.ModelRef, formulas: Sequence[Term]) -> dict[Symbol, int]:
         values: dict[Symbol, int] = {}

@@ -49,7 +49,8 @@ from tilecheck.verify.values import Access
 from tilecheck.verify.verdict import Property
 
 Mapping_ = Mapping[Term, Term]
-_FIRST_WRITES, _NEAR_WRITES = 8, 10
+# How many writes are looked at: the nearest before the read, the first of the kernel, some more.
+_NEAREST, _FIRST, _NEAR = 4, 8, 16
 
 
 def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
@@ -78,17 +79,21 @@ def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
 
 
 def _covered(run: Run, read: Access, writes: Sequence[Access], assumed: Sequence[Term]) -> bool:
-    uncovered: list[Term] = []
     near = sorted(writes, key=lambda w: (w.order > read.order, abs(w.order - read.order)))
-    for write in dict.fromkeys([*writes[:_FIRST_WRITES], *near[:_NEAR_WRITES]]):
-        for mapping in _writers(run, read, write):
-            reached = _writes_there(run, read, write, mapping)
-            if reached is not None:
-                uncovered.append(neg(reached))
-    if not uncovered:
-        return False
-    question = about_one(run, [*assumed, read.guard, in_bounds(read), *uncovered])
-    return run.solver.refutes(question.formulas, 1000)
+    known = [*assumed, read.guard, in_bounds(read)]
+    uncovered: list[Term] = []
+    tried: dict[Access, None] = {}
+    for batch in (near[:_NEAREST], writes[:_FIRST], near[_NEAREST:_NEAR]):
+        fresh = [write for write in batch if write not in tried]
+        tried.update(dict.fromkeys(fresh))
+        for write in fresh:
+            for mapping in _writers(run, read, write):
+                reached = _writes_there(run, read, write, mapping)
+                if reached is not None:
+                    uncovered.append(neg(reached))
+        if fresh and run.solver.refutes(about_one(run, [*known, *uncovered]).formulas, 1000):
+            return True
+    return False
 
 
 def _writes_there(run: Run, read: Access, write: Access, mapping: Mapping_) -> Term | None:

@@ -76,6 +76,7 @@ class Usage:
         self.parameters = {p.name for p in kernel.params if isinstance(p, TensorParam)}
         self._roots: dict[str, frozenset[str]] = {}
         self.axes = frozenset(self._used_axes())
+        self.unsafe = any(isinstance(n, OpCall) and n.op == "unsafe" for n in self.nodes)
         self.written = frozenset(self.writes(kernel.body))
         self.ranks = self._find_ranks()
         self.whole_numbers = frozenset(self._find_whole_numbers())
