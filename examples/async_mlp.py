@@ -32,7 +32,7 @@ def linear_relu(
     z.store(tc.maximum(acc, 0.0))
 
 
-async def mlp(batch: np.ndarray, w1: Tensor[Shared], w2: Tensor[Shared]) -> np.ndarray:
+async def mlp(batch: np.ndarray, w1: Tensor[Shared, f32, Dyn, Dyn], w2: Tensor[Shared, f32, Dyn, Dyn]) -> np.ndarray:
     x, hidden, z = tc.asarray(batch), tc.zeros(batch.shape[0], w1.shape[1]), tc.zeros(batch.shape[0], w2.shape[1])
     layer = linear_relu.where(BK=16)
     await layer(hidden.partition(16, 16), x, w1)

@@ -16,8 +16,8 @@ class BD(Dim): ...
 def embedding(
     z: Tensor[Mut, f32, BM, BD], table: Tensor[Shared, f32, Dyn, BD], tokens: Tensor[Shared, i32, Dyn]
 ) -> None:
-    rows = tc.expand_dims(tokens.partition(BM, pad=0)[tc.block_id(0)], axis=1)
-    columns = tc.expand_dims(tc.arange(BD), axis=0)
+    rows = tc.expand_dims(tokens.partition(BM, pad=0)[tc.block_id(0)], 1)
+    columns = tc.expand_dims(tc.arange(BD), 0)
     z.store(tc.gather(table, (tc.broadcast_to(rows, BM, BD), tc.broadcast_to(columns, BM, BD))))
 
 

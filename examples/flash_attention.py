@@ -55,7 +55,8 @@ def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal:
     if causal:
         scores = np.where(np.tri(q.shape[1], k.shape[1], dtype=bool), scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-    return weights / weights.sum(axis=2, keepdims=True) @ v
+    result: np.ndarray = weights / weights.sum(axis=2, keepdims=True) @ v
+    return result
 
 
 def main() -> None:

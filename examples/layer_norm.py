@@ -23,8 +23,8 @@ def layer_norm(
     rows = tc.load_like(x, z)
     centred = rows - tc.sum(rows, axis=1, keepdims=True) / x.shape[1]
     variance = tc.sum(centred * centred, axis=1, keepdims=True) / x.shape[1]
-    scale = tc.expand_dims(gamma.partition(BN)[0], axis=0)
-    shift = tc.expand_dims(beta.partition(BN)[0], axis=0)
+    scale = tc.expand_dims(gamma.partition(BN)[0], 0)
+    shift = tc.expand_dims(beta.partition(BN)[0], 0)
     z.store(centred * tc.rsqrt(variance + eps) * scale + shift)
 
 

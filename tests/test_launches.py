@@ -17,6 +17,14 @@ def launches(text: str) -> tuple[Launch, ...]:
     return read_launches(Source("h.py", HEAD + textwrap.dedent(text)), lambda name: None)
 
 
+def test_launches_of_imported_kernels_name_the_file_of_the_kernel() -> None:
+    kernels = Source("lib.py", HEAD)
+    host = "import lib\nimport numpy as np\nfrom lib import k as run\nlib.k[2, 32](np.zeros(3), np.zeros(4), 1)\nrun[1, 8](np.zeros(5), np.zeros(5), 2)\n"
+    found = read_launches(Source("h.py", host), lambda name: kernels if name == "lib" else None)
+    assert [launch.kernel.path for launch in found] == ["lib.py", "lib.py"]
+    assert [launch.grid[0] for launch in found] == [2, 1] and shapes(found[1])["a"] == (5,)
+
+
 def only(text: str) -> Launch:
     (launch,) = launches(text)
     return launch
@@ -115,6 +123,25 @@ def test_contents_are_known_until_something_may_write_them() -> None:
     assert third.arrays()["a"].contents is None
     values = third.arrays()["b"].contents
     assert values is not None and values.values == (1, 2)
+
+
+def test_our_kernels_take_block_from_the_contract_and_grid_from_the_partition() -> None:
+    ours = """
+        import tilecheck as tc
+        from tilecheck import Mut, Shared, Tensor
+        @tc.simt(block=(8, 4))
+        def ours(z: Tensor[Mut], x: Tensor[Shared], n: int) -> None:
+            z[0] = x[n]
+        x, z = tc.ones(100), tc.zeros(64, 60)
+        ours(z.partition(16, 16), x, n=3).sync()
+        tc.adopt(k, block=64, shared=128)(tc.zeros(100).partition(64), x, 0).sync()
+        ours(z.partition(16, 16).prefix(), x, 0).with_grid(2, 3).sync()
+        """
+    first, adopted, override = launches(ours)
+    assert (first.grid, first.block, first.dynamic_shared) == ((4, 4, 1), (8, 4, 1), 0)
+    assert shapes(first) == {"z": (64, 60), "x": (100,), "n": 3}
+    assert (adopted.grid, adopted.block, adopted.dynamic_shared) == ((2, 1, 1), (64, 1, 1), 128)
+    assert override.grid == (2, 3, 1)
 
 
 def test_forall_pads_the_grid() -> None:

@@ -19,7 +19,7 @@ from typing import TypeVar
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
-from tilecheck.frontend import launches, numba, tile
+from tilecheck.frontend import cutile, launches, numba, tile
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.host import read_host
 from tilecheck.frontend.host_modules import HostModules
@@ -31,8 +31,10 @@ from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
-from tilecheck.verify.simt import SimtReport
-from tilecheck.verify.tile import TileReport
+from tilecheck.verify.cutile import check_tiles
+from tilecheck.verify.simt import SimtReport, launches_of
+from tilecheck.verify.simt import check_kernel as check_thread_kernel
+from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
 T = TypeVar("T")
@@ -97,8 +99,12 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
+    block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
-    shown = (*found, *elsewhere)
+    tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
+    shown = (*found, *tiled, *elsewhere)
+    for kernel in block_kernels:
+        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
     host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
@@ -106,7 +112,7 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
         tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
         simt=tuple(
             contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-            for kernel in simt_kernels
+            for kernel in (*simt_kernels, *block_kernels)
         ),
         host=host,
         faults=(*lost, *faults),
@@ -114,7 +120,10 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
 
 
 def _tile(kernel: Kernel) -> TileReport:
-    return TileReport(kernel)
+    # The op table needs NumPy, which files without tile kernels must not load.
+    from tilecheck.verify.tile import check_kernel
+
+    return check_kernel(kernel)
 
 
 def _host(source: Source, modules: Modules) -> HostReport:
@@ -128,7 +137,7 @@ def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
 
 
 def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
-    return SimtReport(kernel)
+    return check_thread_kernel(kernel, launches_of(kernel, shown), budget=budget)
 
 
 def _tile_unknown(kernel: Kernel, why: str) -> TileReport:

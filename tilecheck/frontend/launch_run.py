@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
+from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
-from tilecheck.frontend.launch_values import FUEL, Activation, Seen, Stop
+from tilecheck.frontend.launch_values import FUEL
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 
@@ -44,7 +45,11 @@ class HostRun(HostStates):
         self._protected(self.module.node.body)
         for needs_arguments in (False, True):
             for scope, node in _functions(self.module):
-                if node in self.kernels or node in self.called or bool(_required(node)) != needs_arguments:
+                if (
+                    self.kernel_of(FunctionValue(node, scope)) is not None
+                    or node in self.called
+                    or bool(_required(node)) != needs_arguments
+                ):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
                 self._enter(scope, node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from tilecheck.frontend.launch_values import HostValues
+from tilecheck.frontend.launch_values import HostValues, KernelOf
 from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts
@@ -37,8 +37,8 @@ class Loop:
 class HostStates(HostValues):
     """Taking, restoring and merging states."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernels: frozenset[cst.FunctionDef]) -> None:
-        super().__init__(source, resolve, kernels)
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
+        super().__init__(source, resolve, kernel_of)
         self.loops: list[Loop] = []
 
     def instances(self) -> list[Instance]:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.launch_objects import Seen
 from tilecheck.frontend.launch_run import HostRun
-from tilecheck.frontend.launch_values import Seen
-from tilecheck.frontend.numba import Found, find
-from tilecheck.frontend.scopes import UNKNOWN, Resolve, parameters
+from tilecheck.frontend.numba import Found, decorated, find
+from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
@@ -79,14 +79,27 @@ def cells(array: HostArray) -> set[int] | None:
 
 
 def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
-    """The launches that `source` makes, in the order of the text, equal ones once."""
+    """The launches that `source` makes, of its own kernels and of imported ones, in the order of the text, equal ones
+    once.
+    """
     return launches_of(source, resolve, find(source, resolve))
 
 
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
-    kernels = {item.function.node: item for item in found if not item.device}
-    run = HostRun(source, resolve, frozenset(kernels))
+    own = {item.function.node: item.options for item in found if not item.device}
+
+    def kernel_of(function: FunctionValue) -> Mapping[str, object] | None:
+        if function.scope.source is source:
+            return own.get(function.node)
+        made = decorated(function.scope, function.node)
+        return next((item.options for item in made if not item.device), None)
+
+    return seen_launches(HostRun(source, resolve, kernel_of), source)
+
+
+def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:
+    """What a run of the host code of `source` launches, equal launches once."""
     launches: dict[tuple[object, ...], Launch] = {}
     for seen in run.everything():
         launch = _launch(seen, source)

@@ -66,14 +66,14 @@ def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     world = World(resolve)
     module = Scope(source, source.module, None, world)
     found: dict[cst.FunctionDef, Found] = {}
-    for scope, node in _walk(module):
-        for item in _decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
+    for scope, node in walk_scopes(module):
+        for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
             found.setdefault(item.function.node, item)
     ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
     return tuple(ordered)
 
 
-def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
+def walk_scopes(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
     """Every function definition and call below `scope`, each with the scope that it stands in."""
     body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
     stack: list[cst.CSTNode] = list(reversed(body))
@@ -82,7 +82,7 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             if isinstance(node, cst.FunctionDef):
                 yield scope, node
-            yield from _walk(scope.child(node))
+            yield from walk_scopes(scope.child(node))
             stack.extend(d.decorator for d in node.decorators if isinstance(d.decorator, cst.Call))
             continue
         if isinstance(node, cst.Call):
@@ -99,7 +99,8 @@ def _jit(value: object) -> Track | None:
     return None
 
 
-def _decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+def decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+    """What the decorators of a function make of it: nothing, a kernel or a device function."""
     for decorator in node.decorators:
         expression = decorator.decorator
         track = _jit(fold(expression, scope.lookup))
@@ -203,7 +204,7 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
     module = Scope(source, source.module, None, World(lambda name: None))
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue
         lines = {source.span(node).line, *(source.span(d).line for d in node.decorators)}
@@ -216,10 +217,10 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
                     continue
             live = LiveScope(scope, values, convert_with(_live))
             value = FunctionValue(node, scope)
-            decorated = next(iter(_decorated(live, node)), None)
-            track: Track = "numba" if decorated is None else decorated.track
-            options = {} if decorated is None else decorated.options
-            types = None if decorated is None else decorated.types
+            stated = next(iter(decorated(live, node)), None)
+            track: Track = "numba" if stated is None else stated.track
+            options = {} if stated is None else stated.options
+            types = None if stated is None else stated.types
             return Found(value, track, options, types, False), live
     raise NoSource(f"the source of `{code.co_name}` cannot be found in {code.co_filename}")
 

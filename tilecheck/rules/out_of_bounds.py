@@ -1,8 +1,9 @@
-"""An index that some thread takes outside its array.
+"""An access takes an index outside of its array.
 
-Why: numba checks no index on the device. A write beyond the end lands in somebody else's memory, a read brings
-garbage, and a negative index silently wraps to the end of the array. A literal negative index (`a[-1]`) is meant and
-allowed. Every thread of the launch counts, the surplus ones of the last block too.
+Why: nothing on the device stops it. A read brings in memory of somebody else, a write destroys it, and a negative index
+wraps once to the other end. In a tile kernel an index that cannot be right is found from constants and extents; in a
+thread-level kernel with the launch that shows it, surplus threads of the last block included. A literal `a[-1]` is
+meant and allowed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,36 @@ from tilecheck.verify.wording import diagnose
 SEVERITY: Literal["error", "warning"] = "error"
 
 BAD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+class D8(Dim, size=8): ...
+
+
+class D16(Dim, size=16): ...
+
+
+@tc.kernel
+def third(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, D16]) -> None:
+    z.store(x.partition(D8)[2].sum() + tc.zeros(BM))  # error
+""",
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel
+def last(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(x.partition(BM)[-1])  # error
+""",
     """
 import numpy as np
 from numba import cuda
@@ -48,6 +79,37 @@ difference[1, 64](np.ones(64), np.zeros(64))
 
 GOOD = (
     """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+class D8(Dim, size=8): ...
+
+
+class D16(Dim, size=16): ...
+
+
+@tc.kernel
+def second(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, D16]) -> None:
+    z.store(x.partition(D8)[1].sum() + tc.zeros(BM))
+""",
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel
+def last(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
+    xs = x.partition(BM)
+    z.store(xs[xs.num_tiles(0) - 1])
+""",
+    """
 import numpy as np
 from numba import cuda
 
@@ -65,6 +127,6 @@ double[2, 64](np.ones(100))
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """The stray indices that the executor saw, and those that the tile checks found."""
+    """Indices that no launch can put right, and those that the executor saw stray."""
     yield from checked.faults_of("out-of-bounds", SEVERITY)
     yield from (diagnose(finding, SEVERITY) for finding in checked.refuted("out-of-bounds"))

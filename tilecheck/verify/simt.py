@@ -78,6 +78,14 @@ class SimtReport:
         return tuple(dict.fromkeys(c for answer in self.verdicts.values() for c in answer.conditions))
 
 
+def launches_of(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """Those of `launches` that launch `kernel`."""
+    first, last = kernel.lines
+    return tuple(
+        launch for launch in launches if launch.kernel.path == kernel.path and first <= launch.kernel.line <= last
+    )
+
+
 _ORDER = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED)
 
 

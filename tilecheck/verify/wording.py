@@ -1,11 +1,11 @@
 """Findings of the prover in words: the two accesses, the two threads, the launch, one way out.
 
-    `s[t + 1]` is read while another thread writes it
-      12 |     s[t] = a[t]
-         |     ----------- thread (1, 0, 0) of block (0, 0, 0) writes `s[1]` here
-      13 |     b[t] = s[t + 1]
-         |            ^^^^^^^^ thread (0, 0, 0) of block (0, 0, 0) reads it, nothing in between orders them
-    help: put a `cuda.syncthreads()` between line 12 and line 13
+`s[t + 1]` is read while another thread writes it
+  12 |     s[t] = a[t]
+     |     ----------- thread (1, 0, 0) of block (0, 0, 0) writes `s[1]` here
+  13 |     b[t] = s[t + 1]
+     |            ^^^^^^^^ thread (0, 0, 0) of block (0, 0, 0) reads it, nothing in between orders them
+help: put a `cuda.syncthreads()` between line 12 and line 13
 """
 
 from __future__ import annotations
