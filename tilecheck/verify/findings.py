@@ -32,7 +32,7 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
         suspect.array.space if suspect.array is not None else "",
         extent,
         proof.launch.span if proof.launch is not None else None,
-        suspect.standing is not Standing.LAUNCH and suspect.rule != "uninitialised-shared",
+        suspect.standing is Standing.DATA,
         _advice(proof, refuted, places),
     )
 
@@ -73,7 +73,7 @@ def _scope(parties: tuple[Party, ...]) -> str:
 def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | None:
     suspect, fault = refuted.suspect, refuted.seen.fault
     if suspect.rule == "data-race":
-        return _race_advice(places, _scope(fault.parties))
+        return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
         return _bounds_advice(refuted)
     if suspect.rule == "divergent-barrier":
@@ -87,14 +87,14 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
     return None
 
 
-def _race_advice(places: tuple[Place, ...], scope: str) -> str:
+def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:
     updates = all(place.does == "updates" for place in places)
     if updates:
         return "use an atomic, such as `cuda.atomic.add`, or give every thread an element of its own"
     if scope == "different blocks":
         return "no barrier orders two blocks: split the kernel in two launches, or give every block elements of its own"
     first, last = places[0].span.line, places[-1].span.line
-    if first == last:
+    if first == last or (space == "global" and all(place.does != "reads" for place in places)):
         return "give every thread an element of its own, or let one thread do it"
     return f"put a `cuda.syncthreads()` between line {first} and line {last}"
 

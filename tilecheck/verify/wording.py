@@ -19,9 +19,7 @@ _PAST = {"reads": "read", "writes": "written", "updates": "updated", "meets": "m
 def diagnose(finding: Finding, severity: Severity) -> Diagnostic:
     """The diagnostic of one finding."""
     message, labels = _WORDS[finding.rule](finding)
-    notes = [_launch(finding)]
-    if finding.contents:
-        notes.append("it takes array contents such as those of the counterexample")
+    notes = ("it takes array contents such as those of the counterexample",) if finding.contents else ()
     if finding.launch is not None:
         labels = (*labels, Label(finding.launch, "this launch shows it"))
     return Diagnostic(
@@ -33,13 +31,8 @@ def diagnose(finding: Finding, severity: Severity) -> Diagnostic:
         labels,
         finding.advice,
         finding.witness,
-        tuple(notes),
+        notes,
     )
-
-
-def _launch(finding: Finding) -> str:
-    shown = ", ".join(f"{name} {value}" for name, value in finding.witness.launch.items())
-    return f"seen in the executor with {shown}"
 
 
 def _cell(finding: Finding) -> str:
@@ -58,7 +51,8 @@ def _race(finding: Finding) -> tuple[str, tuple[Label, ...]]:
         message = f"`{last.text}` is {_PAST[last.does]} by two threads of {finding.scope} at once"
         labels = [Label(last.span, f"{' and '.join(finding.witness.threads)} both get to {_cell(finding)}; {order}")]
         return message, tuple(labels)
-    message = f"`{last.text}` is {_PAST[last.does]} while another thread of {finding.scope} {first.does} it"
+    other = "another thread of the block" if finding.scope == "one block" else "a thread of another block"
+    message = f"`{last.text}` is {_PAST[last.does]} while {other} {first.does} it"
     return message, (
         Label(first.span, f"one thread {first.does} {_cell(finding)} here"),
         Label(last.span, f"another {last.does} it here; {' and '.join(finding.witness.threads)}, {order}"),
