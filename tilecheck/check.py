@@ -19,7 +19,7 @@ from typing import TypeVar
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
-from tilecheck.frontend import launches, numba, tile
+from tilecheck.frontend import cutile, launches, numba, tile
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.host import read_host
 from tilecheck.frontend.host_modules import HostModules
@@ -31,6 +31,7 @@ from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
+from tilecheck.verify.cutile import check_tiles
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -87,8 +88,17 @@ def launches_in(path: str, data: bytes, modules: Modules) -> tuple[Launch, ...]:
         return ()
 
 
-def analyse(source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()) -> Checked:
-    """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
+def analyse(
+    source: Source,
+    modules: Modules,
+    options: Options,
+    elsewhere: Sequence[Launch] = (),
+    host: HostReport | None = None,
+) -> Checked:
+    """Everything that is known about one file. Raises `Unreadable` if it does not parse.
+
+    `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
+    """
     _ = source.module
     resolve = modules.importer(source.path)
     lost: list[Fault] = []
@@ -97,16 +107,21 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
+    block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
-    shown = (*found, *elsewhere)
-    host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
+    shown = (*found, *tiled, *elsewhere)
+    for kernel in block_kernels:
+        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
+    if host is None:
+        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
         source.text,
         tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
         simt=tuple(
             contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-            for kernel in simt_kernels
+            for kernel in (*simt_kernels, *block_kernels)
         ),
         host=host,
         faults=(*lost, *faults),

@@ -78,6 +78,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "builtins.list": list,
     "builtins.range": range,
     "math.ceil": math.ceil,
+    "cuda.tile.cdiv": lambda a, b: -(-a // b),
     "math.floor": math.floor,
     "math.sqrt": math.sqrt,
     "math.log2": math.log2,

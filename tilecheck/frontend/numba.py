@@ -40,7 +40,7 @@ from tilecheck.frontend.scopes import (
 )
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.frontend.syntax import parts
-from tilecheck.ir.kernel import DimDecl, Kernel, Param
+from tilecheck.ir.kernel import Kernel, Param
 
 Track = Literal["simt", "numba"]
 
@@ -66,14 +66,14 @@ def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     world = World(resolve)
     module = Scope(source, source.module, None, world)
     found: dict[cst.FunctionDef, Found] = {}
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
             found.setdefault(item.function.node, item)
     ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
     return tuple(ordered)
 
 
-def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
+def walk_scopes(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
     """Every function definition and call below `scope`, each with the scope that it stands in."""
     body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
     stack: list[cst.CSTNode] = list(reversed(body))
@@ -82,7 +82,7 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             if isinstance(node, cst.FunctionDef):
                 yield scope, node
-            yield from _walk(scope.child(node))
+            yield from walk_scopes(scope.child(node))
             stack.extend(d.decorator for d in node.decorators if isinstance(d.decorator, cst.Call))
             continue
         if isinstance(node, cst.Call):
@@ -151,13 +151,12 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     source = function.scope.source
     scope = live if live is not None else function.scope
     builder = Lowering(function, live)
-    dims: dict[str, DimDecl] = {}
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]
     stated: dict[str, Param] = {}
     if found.track == "simt":
         for param, (name, span) in zip(params, names, strict=True):
-            given = annotated(param, scope.lookup, span, dims, source.path)
+            given = annotated(param, scope.lookup, span, builder.dims)
             if given is not None:
                 stated[name] = given
     builder.params = {name: stated[name] for name in stated}
@@ -176,7 +175,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
         params=tuple(stated.get(name, guessed[name]) for name, _ in names),
         body=body,
         span=span,
-        dims=dims,
+        dims=dict(builder.dims),
         options=plain_options(found.options),
         constants=dict(builder.constants),
         lines=(first, last),
@@ -204,7 +203,7 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
     module = Scope(source, source.module, None, World(lambda name: None))
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue
         lines = {source.span(node).line, *(source.span(d).line for d in node.decorators)}
