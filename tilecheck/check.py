@@ -89,8 +89,17 @@ def launches_in(path: str, data: bytes, modules: Modules) -> tuple[Launch, ...]:
         return ()
 
 
-def analyse(source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()) -> Checked:
-    """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
+def analyse(
+    source: Source,
+    modules: Modules,
+    options: Options,
+    elsewhere: Sequence[Launch] = (),
+    host: HostReport | None = None,
+) -> Checked:
+    """Everything that is known about one file. Raises `Unreadable` if it does not parse.
+
+    `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
+    """
     _ = source.module
     resolve = modules.importer(source.path)
     lost: list[Fault] = []
@@ -105,7 +114,8 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
     shown = (*found, *tiled, *elsewhere)
     for kernel in block_kernels:
         lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    if host is None:
+        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
         source.text,
