@@ -47,6 +47,7 @@ from tilecheck.ir.kernel import (
 from tilecheck.ir.types import Extent as TileExtent
 from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, TupleType, Type, ViewType
 from tilecheck.symbolic.linear import ZERO, Fresh, LaunchAxis, Poly, Scalar, ceil_div, divide, fits_int64
+from tilecheck.symbolic.requires import Relation
 from tilecheck.verify.tile_goals import Goal
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
@@ -207,14 +208,14 @@ class Walk:
             _, high = path.bounds(count)
             atom = path.fresh(f"index[{axis}]", 0, None if high is None else high - 1)
             item = Poly.of(atom)
-            start = ZERO
+            start, stop = ZERO, count
             if pairs is not None and pairs[axis] is not None:
                 start, length = pairs[axis]  # type: ignore[misc]
                 path.assume([compare(">=", item, start)])
                 if length is not None and fits_int64(start + length, path.known):
-                    path.assume([compare("<", item, start + length)])
-            path.ranges[atom] = Range(atom, start, count, 1, None)
-            path.assume([compare("<", item, count)])
+                    stop = start + length
+            path.ranges[atom] = Range(atom, start, stop, 1, None)
+            path.assume([compare("<", item, count), compare("<", item, stop), compare("<", start, stop)])
             items.append(item)
         return Minted(tuple(items))
 
@@ -434,7 +435,9 @@ class Walk:
         lows, highs = [e[0] for e in ends if e[0] is not None], [e[1] for e in ends if e[1] is not None]
         whole = len(lows) == len(ends) and len(highs) == len(ends)
         atom = path.fresh(op, pick(lows) if whole else None, pick(highs) if whole else None)
-        path.assume([compare("<=" if op == "minimum" else ">=", Poly.of(atom), p) for p in polys])
+        relation: Relation = "<=" if op == "minimum" else ">="
+        path.choices[atom] = (relation, tuple(polys))
+        path.assume([compare(relation, Poly.of(atom), p) for p in polys])
         return Poly.of(atom)
 
     def num_tiles(self, of: Type | None, axis: Value) -> Value:
