@@ -133,8 +133,8 @@ class _Run:
             self._leave(thread)
             return
         thread.reply = None
+        self.machine.tick()
         if event is None:
-            self.machine.tick()
             self.ready.append(thread)
             return
         thread.event = event
