@@ -159,8 +159,8 @@ class _Run:
             self._leave(thread)
             return
         thread.reply = None
+        self.machine.tick()
         if event is None:
-            self.machine.tick()
             self.ready.append(thread)
             self.idle += 1
             if self.idle % PATIENCE == 0:  # they may be waiting for a block that has not started
