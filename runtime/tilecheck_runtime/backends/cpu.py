@@ -38,6 +38,7 @@ from tilecheck_runtime.backends import (
     cpu_simt,
 )
 from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.sites import Site
 
 # As CUDA's allocator: what is aligned there is aligned here.
 ALIGNMENT = 256
@@ -144,7 +145,7 @@ def _launch(launch: Launch) -> None:
     try:
         execute(launch.program, arguments, launch.grid)
     except Trap as trap:
-        place = f"{trap.path}:{trap.line}: in `{launch.kernel}`, block {trap.block}"
+        place = f"{Site(trap.path or '', trap.line or 0)}: in `{launch.kernel}`, block {trap.block}"
         raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(place,)) from None
 
 
