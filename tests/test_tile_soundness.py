@@ -257,6 +257,6 @@ def outcome(seed: int) -> str:
 
 @pytest.mark.parametrize("block", range(4))
 def test_what_is_launched_is_right(block: int) -> None:
-    found = [outcome(1000 * block + seed) for seed in range(100)]
-    assert found.count("ran") >= 25, {kind: found.count(kind) for kind in set(found)}
+    found = [outcome(1000 * block + seed) for seed in range(60)]
+    assert found.count("ran") >= 15, {kind: found.count(kind) for kind in set(found)}
     assert found.count("unread") == 0
