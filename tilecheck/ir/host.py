@@ -427,10 +427,19 @@ class HostModule:
     body: tuple[Stmt, ...]
 
 
+_NO_NODES = frozenset({"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async"})
+# The fields that may hold nodes, by class.
+_CHILDREN: dict[type[HostNode], tuple[str, ...]] = {}
+
+
 def children(node: HostNode) -> Iterator[HostNode]:
     """The nodes directly below `node`, in evaluation order."""
-    for f in fields(node):
-        value = getattr(node, f.name)
+    kind = type(node)
+    names = _CHILDREN.get(kind)
+    if names is None:
+        names = _CHILDREN[kind] = tuple(f.name for f in fields(node) if f.name not in _NO_NODES)
+    for name in names:
+        value = getattr(node, name)
         if isinstance(value, HostNode):
             yield value
         elif isinstance(value, tuple):
