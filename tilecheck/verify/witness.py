@@ -72,6 +72,9 @@ class Replayer:
         A suspect that the walk could not follow must happen whatever the arrays hold, or with the contents that the
         launch shows.
         """
+        unread = {term.symbol for term in self.entry.run.constants.values()}
+        if suspect.question is not None and unread & set(suspect.question.first):
+            return None
         if suspect.standing is not Standing.UNKNOWN:
             fills = range(2) if suspect.standing is Standing.LAUNCH else range(FILLS)
             return next(self._sightings(suspect, fills), None)
