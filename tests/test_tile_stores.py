@@ -87,6 +87,9 @@ def test_sub_tiles() -> None:
     moved = "p = z.tiles(D)\np.store(p[1], 0)"
     assert refusal(moved, {"z": (64,), "x": (1,)}, (8, 1, 1), D=4) is None
     assert refusal(moved, {"z": (63,), "x": (1,)}, (8, 1, 1), D=4) is not None
+    rows = "p = z.tiles(B, D)\np.store(x.partition(B, D)[tc.block_id(0), 1], 0, 0)"
+    assert refusal(rows, {"z": (13, 8), "x": (13, 8)}, (2, 1, 1), rank=2, D=4) is None
+    assert refusal(rows, {"z": (13, 8), "x": (12, 8)}, (2, 1, 1), rank=2, D=4) is not None
     kept = "p = z.tiles(D)\nfor j in range(p.num_tiles(0)):\n    p.store(p[j] + 1.0, j)"
     assert refusal(kept, {"z": (63,), "x": (1,)}, (8, 1, 1), D=4) is None
 

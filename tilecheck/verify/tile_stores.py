@@ -130,6 +130,10 @@ def _parts(part: SubTilesType, at: Sequence[Value]) -> tuple[Place, ...]:
     indices = spread(at)
     places: list[Place] = []
     for axis, (whole, size) in enumerate(zip(part.whole, part.shape, strict=True)):
+        if size == whole:
+            # The one part along this axis is all of it.
+            places.append(Place(_block(axis), whole))
+            continue
         index = _poly(indices[axis]) if axis < len(indices) else None
         places.append(Place(None if index is None else _block(axis), whole, index, size))
     return tuple(places)
