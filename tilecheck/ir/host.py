@@ -427,25 +427,27 @@ class HostModule:
     body: tuple[Stmt, ...]
 
 
+# The fields that may hold nodes, by class of node: looked up once.
 _NO_NODES = frozenset({"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async"})
-# The fields that may hold nodes, by class.
-_CHILDREN: dict[type[HostNode], tuple[str, ...]] = {}
+_PARTS: dict[type, tuple[str, ...]] = {}
 
 
-def children(node: HostNode) -> Iterator[HostNode]:
+def _parts(kind: type[HostNode]) -> tuple[str, ...]:
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name not in _NO_NODES)
+    return _PARTS[kind]
+
+
+def children(node: HostNode) -> list[HostNode]:
     """The nodes directly below `node`, in evaluation order."""
-    kind = type(node)
-    names = _CHILDREN.get(kind)
-    if names is None:
-        names = _CHILDREN[kind] = tuple(f.name for f in fields(node) if f.name not in _NO_NODES)
-    for name in names:
+    found: list[HostNode] = []
+    for name in _parts(type(node)):
         value = getattr(node, name)
         if isinstance(value, HostNode):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, HostNode):
-                    yield item
+            found += [item for item in value if isinstance(item, HostNode)]
+    return found
 
 
 def walk(*roots: HostNode) -> Iterator[HostNode]:
@@ -454,4 +456,4 @@ def walk(*roots: HostNode) -> Iterator[HostNode]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        stack += reversed(children(node))
