@@ -11,8 +11,8 @@ import pytest
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
 from tilecheck import Mut, Shared, Tensor, f32
-from tilecheck_runtime.bench import Timing, do_bench, do_bench_paired
-from tilecheck_runtime.tune import Tuned, autotune
+from tilecheck_runtime.bench import Timing
+from tilecheck_runtime.tune import Tuned
 
 SIZES = [{"BM": 8}, {"BM": 16}, {"BM": 32}]
 
@@ -28,7 +28,7 @@ def depends_on_the_tile(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, BM]) -> 
 
 
 def tune_move(z: Any, x: Any, **options: Any) -> Tuned:
-    return autotune(move, SIZES, lambda BM: (z.partition(BM), x), **options)
+    return tc.autotune(move, SIZES, lambda BM: (z.partition(BM), x), **options)
 
 
 def refused(call: Callable[[], object]) -> tc.TilecheckError:
@@ -52,11 +52,11 @@ def test_quantiles() -> None:
 
 def test_pairs_alternate_as_often() -> None:
     order: list[str] = []
-    result = do_bench_paired(lambda: order.append("a"), lambda: order.append("b"), warm_up=0, measured=1e-9)
+    result = tc.do_bench_paired(lambda: order.append("a"), lambda: order.append("b"), warm_up=0, measured=1e-9)
     assert len(result.a) == len(result.b) == 5
     assert order == ["a", "b"] * 6
     z, x = tc.zeros(64), tc.ones(64)
-    timing = do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
+    timing = tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
     assert len(timing) == 5 and timing.median > 0
     assert z.numpy().sum() == 64
 
@@ -66,9 +66,9 @@ def test_errors_of_the_timed_function_pass_through() -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        do_bench_paired(lambda: None, fail)
+        tc.do_bench_paired(lambda: None, fail)
     with pytest.raises(ValueError, match="mine"):
-        do_bench(fail)
+        tc.do_bench(fail)
 
 
 # ---- tuning
@@ -87,14 +87,14 @@ def test_the_winner_is_launched_on_the_callers_data() -> None:
 def test_dims_of_the_body_are_bound_too() -> None:
     z, x = tc.zeros(8), tc.ones(8, 64)
     configs = [{"BM": 4, "BK": 16}, {"BM": 8, "BK": 32}]
-    found = autotune(row_sums, configs, lambda BM, BK: (z.partition(BM), x))
+    found = tc.autotune(row_sums, configs, lambda BM, BK: (z.partition(BM), x))
     found.op().sync()
     assert z.numpy().tolist() == [64] * 8
 
 
 def test_a_kernel_that_updates_in_place_is_tuned_on_clones() -> None:
     z = tc.ones(64)
-    found = autotune(halve, SIZES, lambda BM: (z.partition(BM),))
+    found = tc.autotune(halve, SIZES, lambda BM: (z.partition(BM),))
     assert z.numpy().tolist() == [1] * 64
     found.op().sync()
     assert z.numpy().tolist() == [0.5] * 64
@@ -103,14 +103,14 @@ def test_a_kernel_that_updates_in_place_is_tuned_on_clones() -> None:
 def test_invalid_configurations_are_recorded_and_take_no_part() -> None:
     z, x = tc.zeros(64), tc.ones(32)
     configs = [{"BM": 0}, {"BM": 16}, {"BM": 32}]
-    found = autotune(depends_on_the_tile, configs, lambda BM: (z.partition(BM), x))
+    found = tc.autotune(depends_on_the_tile, configs, lambda BM: (z.partition(BM), x))
     assert found.config == {"BM": 32}
     assert [trial.error for trial in found.trials] == [
         "unbound-dim: `where(BM=0)` binds no positive int",
         "shape-mismatch: the extent of `x` is 32 on axis 0, expected 16: `BM` is 16 from the tile of `z` on axis 0",
         None,
     ]
-    error = refused(lambda: autotune(depends_on_the_tile, configs[:2], lambda BM: (z.partition(BM), x)))
+    error = refused(lambda: tc.autotune(depends_on_the_tile, configs[:2], lambda BM: (z.partition(BM), x)))
     assert error.message == "no configuration of `depends_on_the_tile` is valid"
     assert error.points[0].startswith("BM=0: unbound-dim")
 
@@ -123,8 +123,8 @@ def test_the_gate_is_what_is_expected_or_the_first_that_ran() -> None:
         return z.partition(BM), xs[BM]
 
     configs = [{"BM": 16}, {"BM": 32}]
-    assert autotune(depends_on_the_tile, configs, make).config == {"BM": 16}
-    found = autotune(depends_on_the_tile, configs, make, expected=[np.full(32, 33.0)])
+    assert tc.autotune(depends_on_the_tile, configs, make).config == {"BM": 16}
+    found = tc.autotune(depends_on_the_tile, configs, make, expected=[np.full(32, 33.0)])
     assert found.config == {"BM": 32}
     assert found.trials[0].error == "output 0 differs from what is expected by up to 16"
 
@@ -132,9 +132,11 @@ def test_the_gate_is_what_is_expected_or_the_first_that_ran() -> None:
 def test_what_is_no_tuning_problem() -> None:
     z, x = tc.zeros(64), tc.ones(64)
     for configs in ([], [{"BM": 8}, {"BM": 8}]):
-        assert isinstance(refused(lambda c=configs: autotune(move, c, lambda BM: (z.partition(BM), x))), tc.UsageError)
+        assert isinstance(
+            refused(lambda c=configs: tc.autotune(move, c, lambda BM: (z.partition(BM), x))), tc.UsageError
+        )
     m = tc.meta(64)
-    error = refused(lambda: autotune(move, SIZES, lambda BM: (m.partition(BM), x)))
+    error = refused(lambda: tc.autotune(move, SIZES, lambda BM: (m.partition(BM), x)))
     assert "meta arguments have no data" in error.points[0]
 
 
