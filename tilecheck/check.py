@@ -32,7 +32,8 @@ from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
 from tilecheck.verify.cutile import check_tiles
-from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.simt import SimtReport, launches_of
+from tilecheck.verify.simt import check_kernel as check_thread_kernel
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
@@ -146,7 +147,7 @@ def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
 
 
 def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
-    return SimtReport(kernel)
+    return check_thread_kernel(kernel, launches_of(kernel, shown), budget=budget)
 
 
 def _tile_unknown(kernel: Kernel, why: str) -> TileReport:

@@ -52,6 +52,7 @@ from tilecheck.verify.tile_goals import Goal
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
 from tilecheck.verify.tile_report import ArrayAccess
+from tilecheck.verify.tile_stores import Lanes, note, spread
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class Walk:
 
     ledger: Ledger
     types: Mapping[Node, Type]
+    lanes: Lanes = field(default_factory=Lanes)
     # Values that leave an inlined function by `return`, per function that is open.
     returns: list[list[tuple[Values, Value]]] = field(default_factory=list)
     foreign: list[Span] = field(default_factory=list)
@@ -400,6 +402,7 @@ class Walk:
         for _, value in node.kwargs:
             self.value(value)
         first = self.types.get(node.args[0]) if node.args else None
+        note(self.lanes, node, args, self.types, self.span(node), [frame.node for frame in self.ledger.path.loops])
         match node.op:
             case "block_id" | "num_blocks":
                 axis = args[0].constant if isinstance(args[0], Poly) else None
@@ -456,7 +459,7 @@ class Walk:
 
     def tiles(self, node: OpCall, index: Sequence[Value], view: ViewType) -> None:
         """A load through a view: a goal per axis."""
-        parts = _spread(index)
+        parts = spread(index)
         for axis, tile in enumerate(view.shape):
             item = parts[axis] if axis < len(parts) else None
             along = view.permute[axis]
@@ -466,7 +469,7 @@ class Walk:
 
     def subtiles(self, node: OpCall, index: Sequence[Value], part: SubTilesType) -> None:
         """A load or store of sub-tiles: local indices below the local tile count."""
-        parts = _spread(index)
+        parts = spread(index)
         for axis, tile in enumerate(part.shape):
             item = parts[axis] if axis < len(parts) else None
             self.goal(
@@ -546,15 +549,6 @@ class Walk:
             if isinstance(index, Poly) and axis < len(items):
                 items[axis] = index
         return Minted(tuple(items)) if items else None
-
-
-def _spread(index: Sequence[Value]) -> tuple[Value, ...]:
-    """Indices one by one: a minted index or a tuple stands for all."""
-    if len(index) == 1 and isinstance(index[0], Minted):
-        return index[0].items
-    if len(index) == 1 and isinstance(index[0], tuple):
-        return index[0]
-    return tuple(index)
 
 
 def _arithmetic(op: str, a: Value, b: Value, ledger: Ledger) -> Value:
