@@ -37,7 +37,7 @@ from tilecheck_runtime.backends import (
     Work,
     cpu_simt,
 )
-from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.errors import KernelStopped, UsageError
 from tilecheck_runtime.sites import Site
 
 # As CUDA's allocator: what is aligned there is aligned here.
@@ -168,7 +168,10 @@ class _CPU:
     name = "cpu"
 
     def allocate(self, nbytes: int) -> Buffer:
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        try:
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except (MemoryError, OverflowError, ValueError):
+            raise UsageError(f"the cpu cannot allocate {nbytes} bytes", "make the tensor smaller") from None
         start = block.ctypes.data
         return CPUBuffer(start + -start % ALIGNMENT, nbytes, block)
 
