@@ -341,7 +341,7 @@ class Branch(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop(Instr):
-    """`once`: the body runs at least once. `endless`: only an `Exit` leaves."""
+    """`once`: the body runs at least once; then `test` is empty. `endless`: only an `Exit` leaves."""
 
     test: Block
     body: Block
