@@ -57,16 +57,14 @@ from tilecheck.ir.types import (
     TileType,
     TupleType,
     Type,
-    ViewType,
 )
 from tilecheck.ops.row import operators
-from tilecheck_runtime.backends.numba_cuda import memory, tiles
+from tilecheck_runtime.backends.numba_cuda import accesses, mapped, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear
-from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, divides, make_plan, tile_shape
-from tilecheck_runtime.backends.numba_cuda.registers import I64, SIZE, Value, constant
+from tilecheck_runtime.backends.numba_cuda.layout import Layout
+from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
+from tilecheck_runtime.backends.numba_cuda.registers import I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
-from tilecheck_runtime.backends.numba_cuda.shared import barrier
 from tilecheck_runtime.backends.numba_cuda.source import Writer
 from tilecheck_runtime.backends.numba_cuda.tiles import Held
 
@@ -93,7 +91,6 @@ class Lowered:
     shared: int
 
 
-_PADS = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
 
 
@@ -106,22 +103,24 @@ class Lowering:
         types: Mapping[Node, Type],
         dims: Mapping[str, int],
         facts: Mapping[str, Facts],
+        maps: Mapping[str, tuple[int, ...]],
         threads: int | None,
     ) -> None:
         self.kernel = kernel
         self.types = types
         self.dims = dims
         self.facts = facts
+        self.maps = maps
         self.plan: Plan = make_plan(kernel, types, facts, threads)
         self.out = Writer()
         self._operators = {token: row.name for token, row in operators().items()}
-        self._own: dict[str, tuple[int, ...]] = {}
-        self._cut: set[str] = set()
+        self.own: dict[str, tuple[int, ...]] = {}
+        self.cut: set[str] = set()
         for kind in types.values():
             if isinstance(kind, SubTilesType):
-                self._cut.add(kind.array)
+                self.cut.add(kind.array)
             elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
-                self._own[kind.name] = tuple(self.extent(e) for e in kind.shape)
+                self.own[kind.name] = tuple(self.extent(e) for e in kind.shape)
         self._returns: list[tuple[str | None, bool]] = []
 
     # ---- what things are
@@ -135,10 +134,6 @@ class Lowering:
         if isinstance(extent, int):
             return extent
         raise AssertionError(f"the extent {extent} is not bound: the kernel was not specialised")
-
-    def own_shape(self, array: str) -> tuple[int, ...]:
-        """The tile of a block of `array`."""
-        return self._own[array]
 
     def tile_type(self, node: Expr) -> TileType:
         kind = self.types[node]
@@ -201,124 +196,8 @@ class Lowering:
             case OpCall(op=op) if op in tiles.TILE_OPS:
                 return tiles.TILE_OPS[op](self, expr, want)
             case OpCall(op="load" | "load_tile" | "load_like"):
-                return self._load(expr, want)
+                return accesses.load(self, expr, want)
         raise NoLowering(f"`{expr.op}`" if isinstance(expr, OpCall) else type(expr).__name__.lower(), expr)
-
-    # ---- memory
-
-    def _load(self, call: OpCall, want: Layout | None) -> Held:
-        source = self.types[call.args[0]]
-        shape = tile_shape(self.tile_type(call))
-        layout = want if want is not None and want.shape == shape else self.plan.layout(shape)
-        pad: float | None = None
-        permute = tuple(range(len(shape)))
-        rest = call.args[1:]
-        cut = False
-        match source:
-            case ViewType(array=array, permute=order, pad=padding):
-                permute = order
-                pad = _PADS[padding] if isinstance(padding, str) else padding
-                index = self._index(rest)
-            case SubTilesType(array=array):
-                index, cut = self._index(rest), True
-            case TensorType(name=array, access=access):
-                if call.op == "load_like":
-                    rest = rest[1:]
-                    index = self._index(rest) if rest else self._block_index(len(shape))
-                elif access == "Shared":
-                    index = "(" + "int64(0), " * len(shape) + ")"
-                else:
-                    index = self._index(rest) if rest else self._block_index(len(shape))
-            case _:
-                raise AssertionError(f"a load of {type(source).__name__}")
-        form = self._form(array, shape, permute, layout, cut)
-        filler = constant(form.dtype, pad if pad is not None else 0)
-
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            base, extents, strides, at = args
-            memory_filler = builder.zext(filler, ir.IntType(8)) if form.dtype == "bool_" else filler
-            return memory.load_tile(builder, form, base[0], extents, strides, at, memory_filler)
-
-        key = (form, None if pad is None else repr(pad))
-        name = self.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
-        base, extents, strides = self._place(array, permute, cut)
-        held = self.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
-        if array in self._cut:
-            self._barrier()
-        return held
-
-    def _store(self, call: OpCall) -> None:
-        target = self.types[call.args[0]]
-        kind = self.types[call.args[1]]
-        assert isinstance(kind, TileType)
-        shape = tile_shape(kind)
-        held = self.tile(call.args[1], None)
-        rest = call.args[2:]
-        cut = isinstance(target, SubTilesType)
-        match target:
-            case SubTilesType(array=array):
-                index = self._index(rest)
-            case TensorType(name=array):
-                index = self._index(rest) if rest else self._block_index(len(shape))
-            case _:
-                raise AssertionError(f"a store to {type(target).__name__}")
-        form = self._form(array, shape, tuple(range(len(shape))), held.layout, cut)
-
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            base, extents, strides, at, values = args
-            memory.store_tile(builder, form, base[0], extents, strides, at, values)
-            return ()
-
-        name = self.out.intrinsic(f"store_{form.dtype}", form, 5, None, build)
-        base, extents, strides = self._place(array, tuple(range(len(shape))), cut)
-        self.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
-        if array in self._cut:
-            self._barrier()
-
-    def _form(
-        self, array: str, shape: tuple[int, ...], permute: Sequence[int], layout: Layout, cut: bool
-    ) -> memory.Global:
-        facts = self.facts[array]
-        own = self._own.get(array, shape)
-        in_order = tuple(permute) == tuple(range(len(shape)))
-        vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear)
-        whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
-        if cut:
-            vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
-            whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
-        return memory.Global(facts.dtype, layout, whole, vectors)
-
-    def _place(self, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
-        """Address, extents and strides of an access, as text; of sub-tiles those of the block's own tile."""
-        name, facts = self.variable(array), self.facts[array]
-
-        def stride(axis: int) -> str:
-            return "int64(1)" if facts.unit and axis == facts.rank - 1 else f"{name}_s{axis}"
-
-        strides = "(" + "".join(f"{stride(a)}, " for a in permute) + ")"
-        if not cut:
-            return f"{name}", "(" + "".join(f"{name}_n{a}, " for a in permute) + ")", strides
-        own = self._own[array]
-        start = " + ".join(f"b{a} * {tile} * {stride(a)}" for a, tile in enumerate(own))
-        extents = "".join(f"min(int64({tile}), {name}_n{a} - b{a} * {tile}), " for a, tile in enumerate(own))
-        return f"{name} + ({start}) * {SIZE[facts.dtype]}", f"({extents})", strides
-
-    def _index(self, items: Sequence[Expr]) -> str:
-        if len(items) == 1:
-            kind = self.types[items[0]]
-            if isinstance(kind, IndexType | TupleType):
-                return self.scalar(items[0])
-        return "(" + "".join(f"int64({self.scalar(i)}), " for i in items) + ")"
-
-    def _block_index(self, rank: int) -> str:
-        return "(" + "".join(f"b{axis}, " for axis in range(rank)) + ")"
-
-    def _barrier(self) -> None:
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            barrier(builder)
-            return ()
-
-        self.out.line(f"{self.out.intrinsic('barrier', None, 0, None, build)}()")
 
     # ---- statements
 
@@ -331,7 +210,7 @@ class Lowering:
             case Assign(target=target, value=value):
                 self._assign(target, value)
             case Do(value=OpCall(op="store") as call):
-                self._store(call)
+                accesses.store(self, call)
             case Do(value=OpCall(op="device_assert", args=args)):
                 self._check(args[0], node)
             case Assert(cond=cond):
@@ -345,12 +224,12 @@ class Lowering:
             case For(target=target, start=start, stop=stop, step=step, body=inner):
                 bounds = ", ".join(f"int64({self.scalar(e)})" for e in (start, stop, step))
                 with self.out.block(f"for {self.variable(target)} in range({bounds}):"):
-                    self._loop(inner)
+                    self.loop(inner)
             case ForIndices():
-                self._for_indices(node)
+                mapped.for_indices(self, node)
             case While(cond=cond, body=inner):
                 with self.out.block(f"while {self.scalar(cond)}:"):
-                    self._loop(inner)
+                    self.loop(inner)
             case Break():
                 self.out.line("break")
             case Continue():
@@ -380,7 +259,8 @@ class Lowering:
             raise NoLowering("a tuple that holds tiles", value)
         # Views, dtypes and functions have no value at run time: their uses are resolved by type.
 
-    def _loop(self, body: Sequence[Stmt]) -> None:
+    def loop(self, body: Sequence[Stmt]) -> None:
+        """The body of a loop: a `return` in it could not leave a helper by `break`."""
         self._returns.append((None, True))
         self.body(body)
         self._returns.pop()
@@ -414,9 +294,6 @@ class Lowering:
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
 
-    def _for_indices(self, node: ForIndices) -> None:
-        raise NoLowering("a mapped partition", node)
-
     def _check(self, cond: Expr, node: Node) -> None:
         """Note line and block in the fault record and leave, unless `cond` holds."""
         if isinstance(self.types[cond], TileType):
@@ -433,9 +310,9 @@ class Lowering:
         """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            # Any failing block may be the one that is reported, so a plain 8-byte store is enough.
             record = builder.inttoptr(args[0][0], ir.PointerType(I64))
-            code = builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1)))
-            builder.cmpxchg(record, I64(0), code, "monotonic", "monotonic")
+            builder.store(builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1))), record)
             return ()
 
         name = self.out.intrinsic("fault", None, 3, None, build)
@@ -467,12 +344,13 @@ def lower(
     dims: Mapping[str, int],
     facts: Mapping[str, Facts],
     *,
+    maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
 ) -> Lowered:
     """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
-    tensor parameter. Raises `NoLowering` for what this backend does not compile.
+    tensor parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
     """
-    low = Lowering(kernel, types, dims, facts, threads)
+    low = Lowering(kernel, types, dims, facts, maps or {}, threads)
     parameters: list[str] = []
     formats = ""
     for param in kernel.params:
