@@ -4,7 +4,7 @@ One line of the module is one tile op: tiles are tuples in registers, scalars ar
 user's. The block id comes from a one-dimensional grid, so that no axis meets the hardware's limit of 65,535 blocks.
 
     def saxpy(z, z_n0, z_s0, x, x_n0, x_s0, ..., a, g0, g1, g2, fault):
-        b0 = int64(cuda.blockIdx.x)
+        b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)
         t_0 = load_f32_0(x, (x_n0,), (1,), (b0,))
         t_1 = multiply_0(a, t_0)
         ...
@@ -63,7 +63,7 @@ from tilecheck_runtime.backends.numba_cuda import accesses, mapped, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
-from tilecheck_runtime.backends.numba_cuda.registers import I64, Value
+from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
 from tilecheck_runtime.backends.numba_cuda.tiles import Held
@@ -89,6 +89,7 @@ class Lowered:
     parameters: tuple[str, ...]
     threads: int
     shared: int
+    checks: bool
 
 
 _SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
@@ -113,6 +114,7 @@ class Lowering:
         self.maps = maps
         self.plan: Plan = make_plan(kernel, types, facts, threads)
         self.out = Writer()
+        self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
         self.own: dict[str, tuple[int, ...]] = {}
         self.cut: set[str] = set()
@@ -122,6 +124,22 @@ class Lowering:
             elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
                 self.own[kind.name] = tuple(self.extent(e) for e in kind.shape)
         self._returns: list[tuple[str | None, bool]] = []
+
+    def block_ids(self, line_grid: bool) -> None:
+        """Bind b0, b1, b2; on a grid of one axis there is nothing to divide."""
+        if line_grid:
+            self.out.line("b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)")
+            return
+
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            # A grid has fewer than 2**31 blocks, so 32-bit division does.
+            block, g0, g1 = (builder.trunc(a[0], I32) for a in args)
+            rest = builder.udiv(block, g0)
+            parts = (builder.urem(block, g0), builder.urem(rest, g1), builder.udiv(rest, g1))
+            return [builder.zext(p, I64) for p in parts]
+
+        name = self.out.intrinsic("block_ids", None, 3, ("i64", 3), build)
+        self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1)")
 
     # ---- what things are
 
@@ -315,6 +333,7 @@ class Lowering:
             builder.store(builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1))), record)
             return ()
 
+        self.checks = True
         name = self.out.intrinsic("fault", None, 3, None, build)
         with self.out.block(f"if not {test}:"):
             self.out.line(f"{name}(fault, int64({line}), int64(cuda.blockIdx.x))")
@@ -345,10 +364,11 @@ def lower(
     facts: Mapping[str, Facts],
     *,
     maps: Mapping[str, tuple[int, ...]] | None = None,
+    line_grid: bool = False,
     threads: int | None = None,
 ) -> Lowered:
     """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
-    tensor parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
+    tensor parameter, `maps` the group shape of each mapped one, `line_grid` promises a grid of one axis. Raises `NoLowering` for what this backend does not compile.
     """
     low = Lowering(kernel, types, dims, facts, maps or {}, threads)
     parameters: list[str] = []
@@ -364,10 +384,7 @@ def lower(
             formats += _SCALAR_FORMAT[param.kind or "int"]
     parameters += ["g0", "g1", "g2", "fault"]
     formats += "qqqP"
-    low.out.line("b = int64(cuda.blockIdx.x)")
-    low.out.line("b0 = b % g0")
-    low.out.line("b1 = b // g0 % g1")
-    low.out.line("b2 = b // (g0 * g1)")
+    low.block_ids(line_grid)
     low.body(kernel.body)
     function = kernel.name
     head = f"def {function}({', '.join(parameters)}):"
@@ -385,4 +402,4 @@ def lower(
         "inf": float("inf"),
         "nan": float("nan"),
     }
-    return Lowered(function, source, namespace, formats, tuple(parameters), low.plan.threads, low.out.shared_bytes)
+    return Lowered(function, source, namespace, formats, tuple(parameters), low.plan.threads, low.out.shared_bytes, low.checks)

@@ -1,0 +1,322 @@
+"""The GPU: the driver for bytes, streams and events, numba-cuda or Tile IR for kernels.
+
+Work is submitted at once; the order of a stream is CUDA's, waits between streams are device-side events, and the host
+waits only where someone asks. A kernel whose checks stay in place notes a failure in a page-locked record, which the
+wait reads: no extra synchronisation, and the context survives.
+
+What a submission needs stays referenced until its event has been seen done (`keep`), which the device's reaper looks at
+on later submissions and waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Work
+from tilecheck_runtime.backends.numba_cuda.specialise import Ready, prepare
+from tilecheck_runtime.driver import Device, DriverError
+from tilecheck_runtime.errors import KernelStopped
+
+
+@dataclass(frozen=True, slots=True)
+class CUDABuffer:
+    """Bytes of the stream-ordered pool at `address`."""
+
+    address: int
+    nbytes: int
+
+
+class CUDAEvent:
+    """The end of one submission. `record` is the fault record of a kernel with checks."""
+
+    __slots__ = ("_device", "_failure", "_handle", "_over", "before", "keep", "report")
+
+    def __init__(self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]) -> None:
+        self._device = device
+        self._handle = handle
+        self._over = False
+        self._failure: Exception | None = None
+        self.keep = keep
+        self.report = report
+        self.before = before
+
+    @property
+    def handle(self) -> int:
+        """The CUDA event."""
+        return self._handle
+
+    def wait(self) -> None:
+        """Block until the work is over. Raises what it failed with."""
+        if not self._over:
+            try:
+                self._device.device.wait_event_host(self._handle)
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        if self._failure is not None:
+            raise self._failure
+
+    def done(self) -> bool:
+        """Whether the work is over, without waiting."""
+        if not self._over:
+            try:
+                if not self._device.device.event_done(self._handle):
+                    return False
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        return True
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call once the work is over, on the device's waiting thread."""
+        self._device.watch(self, call)
+
+    def _finish(self) -> None:
+        self._over = True
+        self.keep = None
+        before, self.before = self.before, ()
+        for event in before:
+            if isinstance(event, CUDAEvent) and event.done() and event._failure is not None:
+                self._failure = self._failure or event._failure
+        if self.report is not None:
+            self._failure = self._failure or self.report.failure()
+            self.report = None
+
+    def __del__(self) -> None:
+        self._device.retire(self._handle)
+
+
+class Report:
+    """A fault record of one launch: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well."""
+
+    def __init__(self, device: CUDADevice, kernel: str, path: str) -> None:
+        self._device = device
+        self._kernel = kernel
+        self._path = path
+        self.address = device.record()
+        ctypes.c_uint64.from_address(self.address).value = 0
+
+    def failure(self) -> KernelStopped | None:
+        """The error of a check that failed, and the record back to the device."""
+        code = ctypes.c_uint64.from_address(self.address).value
+        self._device.give_record(self.address)
+        if code == 0:
+            return None
+        line, block = code >> 32, (code & 0xFFFFFFFF) - 1
+        return KernelStopped(
+            f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
+            points=(f"{self._path}:{line}: the check stands here",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CUDAGraph:
+    """Captured work: `handle` is the executable graph, `keep` what it refers to."""
+
+    handle: int
+    keep: object
+
+
+class CUDAStream:
+    """One CUDA stream."""
+
+    def __init__(self, device: CUDADevice, handle: int) -> None:
+        self._device = device
+        self.handle = handle
+
+    def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
+        """Queue work behind everything submitted to this stream and behind `after`."""
+        device = self._device
+        device.device.enter()
+        for event in after:
+            if isinstance(event, CUDAEvent):
+                device.device.wait_event(self.handle, event.handle)
+            else:
+                event.wait()
+        report = None
+        match work:
+            case CUDAGraph(handle):
+                device.device.launch_graph(handle, self.handle)
+            case Launch():
+                report = device.launch(work, self.handle)
+            case Copy():
+                device.copy(work, self.handle)
+            case Download():
+                device.read(work, self.handle)
+            case _:
+                raise TypeError(f"{work!r} is no work of the GPU")
+        return self._event((keep, work), report, after)
+
+    def mark(self) -> CUDAEvent:
+        """The end of everything submitted so far."""
+        self._device.device.enter()
+        return self._event(None, None, ())
+
+    def _event(self, keep: object, report: Report | None, after: tuple[Event, ...]) -> CUDAEvent:
+        device = self._device.device
+        handle = self._device.fresh_event()
+        device.record(handle, self.handle)
+        return CUDAEvent(self._device, handle, keep, report, after)
+
+
+class CUDADevice:
+    """One GPU as a backend. Thread safe: the driver is, and what this keeps is under one lock."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.name = f"cuda:{device.ordinal}"
+        self._lock = threading.Lock()
+        self._memory = device.new_stream()
+        self._events: deque[int] = deque()
+        self._records: deque[int] = deque()
+        self._watcher: ThreadPoolExecutor | None = None
+        self._ready: dict[Any, Ready] = {}
+
+    # ---- bytes
+
+    def allocate(self, nbytes: int) -> CUDABuffer:
+        """Bytes that every stream may use at once: the host waits until the pool has handed them out."""
+        address = self.device.allocate(max(nbytes, 1), self._memory)
+        self.device.wait_stream(self._memory)
+        return CUDABuffer(address, nbytes)
+
+    def free(self, buffer: Buffer) -> None:
+        self.device.free(buffer.address, self._memory)
+
+    def upload(self, target: Strided, source: Array) -> None:
+        host = np.ascontiguousarray(np.broadcast_to(source, target.shape), target.dtype.numpy())
+        if _contiguous(target):
+            self.device.copy_in(target.address, host.ctypes.data, host.nbytes, self._memory)
+            self.device.wait_stream(self._memory)
+            return
+        whole, view = self._window(target)
+        view[...] = host
+        self.device.copy_in(target.address, whole.ctypes.data, whole.nbytes, self._memory)
+        self.device.wait_stream(self._memory)
+
+    def download(self, source: Strided) -> Array:
+        if _contiguous(source):
+            host = np.empty(source.shape, source.dtype.numpy())
+            self.device.copy_out(host.ctypes.data, source.address, host.nbytes, self._memory)
+            self.device.wait_stream(self._memory)
+            return host
+        return self._window(source)[1].copy()
+
+    def _window(self, strided: Strided) -> tuple[Array, Array]:
+        """The bytes from the first to the last element on the host, and the elements as a view of them."""
+        reach = sum((n - 1) * s for n, s in zip(strided.shape, strided.strides, strict=True))
+        whole = np.empty(reach + strided.dtype.numpy().itemsize, np.uint8)
+        self.device.copy_out(whole.ctypes.data, strided.address, whole.nbytes, self._memory)
+        self.device.wait_stream(self._memory)
+        view = np.ndarray(strided.shape, strided.dtype.numpy(), whole.data, 0, strided.strides)
+        return whole, view
+
+    # ---- streams
+
+    def stream(self) -> CUDAStream:
+        return CUDAStream(self, self.device.new_stream())
+
+    def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
+        """Capture the work on a stream of its own; it runs when the graph is submitted."""
+        stream = self.device.new_stream()
+        for item in work:
+            if isinstance(item, Launch):
+                self.ready(item)
+        self.device.begin_capture(stream)
+        try:
+            for item in work:
+                match item:
+                    case Launch():
+                        self.ready(item).launch(item, stream, 0)
+                    case Copy():
+                        self.copy(item, stream)
+                    case Download():
+                        self.read(item, stream)
+        finally:
+            handle = self.device.end_capture(stream)
+        return CUDAGraph(handle, work)
+
+    # ---- work
+
+    def ready(self, work: Launch) -> Ready:
+        """The compiled kernel for these arguments."""
+        return prepare(self.device, work)
+
+    def launch(self, work: Launch, stream: int) -> Report | None:
+        ready = self.ready(work)
+        report = Report(self, work.report.kernel.name, work.report.kernel.path) if ready.checks else None
+        ready.launch(work, stream, report.address if report is not None else 0)
+        return report
+
+    def copy(self, work: Copy, stream: int) -> None:
+        if _contiguous(work.target) and _contiguous(work.source):
+            size = work.source.dtype.numpy().itemsize * int(np.prod(work.source.shape))
+            self.device.copy(work.target.address, work.source.address, size, stream)
+            return
+        self.device.wait_stream(stream)
+        self.upload(work.target, self.download(work.source))
+
+    def read(self, work: Download, stream: int) -> None:
+        self.device.wait_stream(stream)
+        work.target[...] = self.download(work.source)
+
+    # ---- what submissions share
+
+    def fresh_event(self) -> int:
+        with self._lock:
+            if self._events:
+                return self._events.popleft()
+        return self.device.new_event()
+
+    def retire(self, handle: int) -> None:
+        """An event that nobody waits for any more."""
+        self._events.append(handle)
+
+    def record(self) -> int:
+        with self._lock:
+            if not self._records:
+                base = self.device.allocate_pinned(4096)
+                self._records.extend(range(base, base + 4096, 8))
+            return self._records.popleft()
+
+    def give_record(self, address: int) -> None:
+        self._records.append(address)
+
+    def watch(self, event: CUDAEvent, call: Callable[[], None]) -> None:
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = ThreadPoolExecutor(2, "tilecheck-watch")
+
+        def wait() -> None:
+            self.device.enter()
+            try:
+                event.wait()
+            except Exception:  # whoever waits for the op gets the error; the call is due either way
+                pass
+            call()
+
+        self._watcher.submit(wait)
+
+
+def _contiguous(strided: Strided) -> bool:
+    expected = strided.dtype.numpy().itemsize
+    for extent, stride in zip(reversed(strided.shape), reversed(strided.strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+@cache
+def device(ordinal: int = 0) -> CUDADevice:
+    """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
+    return CUDADevice(Device.open(ordinal))
