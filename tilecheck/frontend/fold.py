@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 
 import libcst as cst
 
 from tilecheck.frontend.host_arrays import HostArray, array_call, dtype_name
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, ModuleValue, Ref, canonical
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, ModuleValue, Ref, canonical
 
 Lookup = Callable[[str], object]
+CallHook = Callable[[cst.Call], object]
 
 _BINARY: dict[type[cst.BaseBinaryOp], Callable[..., object]] = {
     cst.Add: operator.add,
@@ -95,6 +97,7 @@ _BUILTIN_NAMES = frozenset(name.partition(".")[2] for name in _FUNCTIONS if name
 # Folded numbers and sequences stay below these sizes, so that folding is quick whatever the source says.
 _MAX_BITS = 256
 _MAX_LENGTH = 1 << 16
+_MAX_ITEMS = 1 << 10
 
 
 def is_plain(value: object) -> bool:
@@ -104,8 +107,8 @@ def is_plain(value: object) -> bool:
     return value is None or isinstance(value, int | float | complex | str | bool | range)
 
 
-def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
-    """The value of `node`; `UNKNOWN` if any part of it is not a constant."""
+def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None) -> object:
+    """The value of `node`; `UNKNOWN` if any part of it is not a constant. `call` evaluates calls, `fold_call` unless given."""
     match node:
         case cst.Integer() | cst.Float() | cst.Imaginary() | cst.SimpleString() | cst.ConcatenatedString():
             value: object = node.evaluated_value
@@ -120,19 +123,21 @@ def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
             if any(not isinstance(element, cst.Element) for element in elements):
                 return UNKNOWN
-            items = [fold(element.value, lookup) for element in elements]
+            items = [fold(element.value, lookup, call) for element in elements]
             return items if isinstance(node, cst.List) else tuple(items)
         case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
-            return attribute_of(fold(base, lookup), attribute)
+            return attribute_of(fold(base, lookup, call), attribute)
         case cst.UnaryOperation(operator=sign, expression=inner):
-            return _unary(sign, fold(inner, lookup))
+            return _unary(sign, fold(inner, lookup, call))
         case cst.BinaryOperation(left=left, operator=op, right=right):
-            return binary(type(op), fold(left, lookup), fold(right, lookup))
+            return binary(type(op), fold(left, lookup, call), fold(right, lookup, call))
         case cst.Comparison(left=left, comparisons=targets):
-            current = fold(left, lookup)
+            current = fold(left, lookup, call)
             for target in targets:
-                following = fold(target.comparator, lookup)
+                following = fold(target.comparator, lookup, call)
                 compare = _COMPARE.get(type(target.operator))
+                if compare is not None and (isinstance(current, HostArray) or isinstance(following, HostArray)):
+                    return replace(HostArray.combined(current, following), dtype="bool")
                 if compare is None or not (is_plain(current) and is_plain(following)):
                     return UNKNOWN
                 outcome = _attempt(compare, current, following)
@@ -141,21 +146,41 @@ def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
                 current = following
             return True
         case cst.BooleanOperation(left=left, operator=logic, right=right):
-            first = fold(left, lookup)
+            first = fold(left, lookup, call)
             if not is_plain(first):
                 return UNKNOWN
             stops = not first if isinstance(logic, cst.And) else bool(first)
-            return first if stops else fold(right, lookup)
+            return first if stops else fold(right, lookup, call)
         case cst.IfExp(test=test, body=body, orelse=orelse):
-            chosen = fold(test, lookup)
+            chosen = fold(test, lookup, call)
             if not is_plain(chosen):
                 return UNKNOWN
-            return fold(body if chosen else orelse, lookup)
+            return fold(body if chosen else orelse, lookup, call)
+        case cst.ListComp(elt=element, for_in=loop) | cst.GeneratorExp(elt=element, for_in=loop):
+            return _comprehension(element, loop, lookup, call)
         case cst.Subscript(value=base, slice=elements):
-            return _subscript(fold(base, lookup), [_index(element.slice, lookup) for element in elements])
+            return _subscript(fold(base, lookup, call), [_index(element.slice, lookup, call) for element in elements])
         case cst.Call():
-            return fold_call(node, lookup)
+            return fold_call(node, lookup) if call is None else call(node)
     return UNKNOWN
+
+
+def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Lookup, call: CallHook | None) -> object:
+    """A list over one plain sequence, conditions and nesting left aside."""
+    items = fold(loop.iter, lookup, call)
+    if loop.ifs or loop.inner_for_in is not None or not isinstance(loop.target, cst.Name):
+        return UNKNOWN
+    if not isinstance(items, range | list | tuple) or len(items) > _MAX_ITEMS:
+        return UNKNOWN
+    name = loop.target.value
+    result: list[object] = []
+    for item in items:
+
+        def inner(text: str, item: object = item) -> object:
+            return item if text == name else lookup(text)
+
+        result.append(fold(element, inner, call))
+    return result
 
 
 def attribute_of(base: object, name: str) -> object:
@@ -169,6 +194,11 @@ def attribute_of(base: object, name: str) -> object:
         return base.scope.own(name) if name in base.scope.bindings else UNKNOWN
     if isinstance(base, HostArray):
         return base.attribute(name)
+    if isinstance(base, Instance):
+        if name in base.attributes:
+            return base.attributes[name]
+        found = attribute_of(base.cls, name)
+        return Method(found, base) if isinstance(found, FunctionValue) else found
     return UNKNOWN
 
 
@@ -187,15 +217,15 @@ def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     return _attempt(function, left, right)
 
 
-def fold_call(node: cst.Call, lookup: Lookup) -> object:
+def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> object:
     """The value of a call of a known pure function, an array constructor or a dtype."""
-    function = fold(node.func, lookup)
+    function = fold(node.func, lookup, call)
     if any(argument.star for argument in node.args):
         return UNKNOWN
-    args = [fold(argument.value, lookup) for argument in node.args if argument.keyword is None]
-    kwargs = {a.keyword.value: fold(a.value, lookup) for a in node.args if a.keyword is not None}
+    args = [fold(argument.value, lookup, call) for argument in node.args if argument.keyword is None]
+    kwargs = {a.keyword.value: fold(a.value, lookup, call) for a in node.args if a.keyword is not None}
     if isinstance(node.func, cst.Attribute) and not isinstance(function, Ref):
-        owner = fold(node.func.value, lookup)
+        owner = fold(node.func.value, lookup, call)
         if isinstance(owner, HostArray):
             return owner.method(node.func.attr.value, args, kwargs)
         return UNKNOWN
@@ -240,6 +270,8 @@ def _attempt(function: Callable[..., object], *args: object) -> object:
 
 
 def _unary(sign: cst.BaseUnaryOp, value: object) -> object:
+    if isinstance(value, HostArray) and not isinstance(sign, cst.Not):
+        return replace(value.fresh().vague(), dtype=value.dtype)
     if not is_plain(value):
         return UNKNOWN
     if isinstance(sign, cst.Minus):
@@ -251,19 +283,19 @@ def _unary(sign: cst.BaseUnaryOp, value: object) -> object:
     return not value
 
 
-def _index(node: cst.BaseSlice, lookup: Lookup) -> object:
+def _index(node: cst.BaseSlice, lookup: Lookup, call: CallHook | None) -> object:
     if isinstance(node, cst.Index):
-        return fold(node.value, lookup)
+        return fold(node.value, lookup, call)
     assert isinstance(node, cst.Slice)
-    parts = [None if part is None else fold(part, lookup) for part in (node.lower, node.upper, node.step)]
-    if all(part is None or isinstance(part, int) for part in parts):
-        return slice(*parts)
-    return UNKNOWN
+    parts = [None if part is None else fold(part, lookup, call) for part in (node.lower, node.upper, node.step)]
+    return slice(*parts)
 
 
 def _subscript(base: object, index: list[object]) -> object:
     if isinstance(base, HostArray):
         return base.item(index)
     if isinstance(base, tuple | list | str | range) and len(index) == 1 and isinstance(index[0], int | slice):
+        if isinstance(index[0], slice) and not is_plain((index[0].start, index[0].stop, index[0].step)):
+            return UNKNOWN
         return _attempt(operator.getitem, base, index[0])
     return UNKNOWN

@@ -135,9 +135,11 @@ class HostArray:
                     shape.append(extent)
                     strides.append(step)
                     continue
-                if extent is None:
+                if extent is None or not all(
+                    b is None or isinstance(b, int) for b in (part.start, part.stop, part.step)
+                ):
                     shape.append(None)
-                    strides.append(None)
+                    strides.append(step if part.step is None else None)
                     offset = None
                     continue
                 start, stop, by = part.indices(extent)
@@ -332,6 +334,10 @@ def _default_dtype(values: Sequence[object]) -> str:
     return "bool" if all(isinstance(v, bool) for v in values) else "int64"
 
 
+_ELEMENTWISE = frozenset({"maximum", "minimum", "add", "subtract", "multiply", "divide", "mod", "where", "power"})
+_SAME_SHAPE = frozenset(
+    {"sin", "cos", "exp", "log", "sqrt", "abs", "roll", "sort", "tril", "triu", "flip", "cumsum", "copy"}
+)
 _FILLED = {"zeros": 0, "ones": 1, "empty": None, "full": None}
 _DEVICE = frozenset({"device_array", "pinned_array", "mapped_array", "managed_array"})
 
@@ -392,6 +398,10 @@ def _numpy_call(
             return HostArray(_partial_shape(first), None if given is None else dtype_name(given), None, host)
         dtype = _default_dtype(read[1]) if given is None else dtype_name(given)
         return HostArray(read[0], dtype, Contents(values=read[1]), host)
+    if name in _ELEMENTWISE and isinstance(first, HostArray):
+        return HostArray.combined(first, args[1] if len(args) > 1 else 0)
+    if name in _SAME_SHAPE and isinstance(first, HostArray):
+        return HostArray(first.shape, first.dtype, None, host)
     if name in ("eye", "identity"):
         rows = shape_of(first)
         return HostArray(None if rows is None else (*rows, *rows), "float64", None, host)

@@ -11,6 +11,7 @@ Worked example: in `N = 4 * 8` followed by a kernel with `cuda.shared.array(N, f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -65,6 +66,22 @@ class ModuleValue:
     scope: Scope
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """An object of a class that was read; its attributes as far as they were assigned."""
+
+    cls: ClassValue
+    attributes: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method of an instance."""
+
+    function: FunctionValue
+    owner: Instance
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """One way a name gets its value: `value` is the expression, `path` the index inside an unpacked tuple."""
@@ -82,6 +99,7 @@ _CANONICAL = (
     ("numba.types", "numba"),
     ("numba.cuda.cg", "numba.cuda.cg"),
 )
+_GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)$", re.MULTILINE)
 _OPAQUE_ROOTS = frozenset({"numba", "numba_cuda", "numpy", "math", "operator", "tilecheck", "cuda", "cupy", "torch"})
 
 
@@ -151,6 +169,10 @@ class Scope:
         self.bindings: dict[str, list[Binding]] = {}
         for name, binding in _bindings(node):
             self.bindings.setdefault(name, []).append(binding)
+        if isinstance(node, cst.Module):
+            for names in _GLOBAL.findall(source.text):  # a function may rebind these at any time
+                for name in names.split(","):
+                    self.bindings.setdefault(name.strip(), []).append(Binding(None))
         self._cache: dict[str, object] = {}
         self._children: dict[cst.CSTNode, Scope] = {}
 

@@ -1,0 +1,129 @@
+"""What host code shows of launches; what it does not show must stay unknown."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tilecheck.frontend.host_arrays import HostArray
+from tilecheck.frontend.launches import Launch, overlap, read_launches
+from tilecheck.frontend.source import Source
+
+HEAD = "import sys\nimport numpy as np\nfrom numba import cuda\n@cuda.jit\ndef k(a, b, n):\n    a[0] = b[0] + n\n"
+
+
+def launches(text: str) -> tuple[Launch, ...]:
+    return read_launches(Source("h.py", HEAD + textwrap.dedent(text)), lambda name: None)
+
+
+def only(text: str) -> Launch:
+    (launch,) = launches(text)
+    return launch
+
+
+def shapes(launch: Launch) -> dict[str, object]:
+    return {name: v.shape if isinstance(v, HostArray) else v for name, v in launch.arguments.items()}
+
+
+def test_grid_block_shapes_and_scalars() -> None:
+    found = only(
+        """
+        N = 100
+        def main():
+            x = np.zeros((N, 3), np.float32)
+            d = cuda.to_device(x)
+            blocks = (x.size + 31) // 32
+            k[blocks, (8, 4), 0, 64](d, cuda.device_array_like(d), x.shape[1])
+        """
+    )
+    assert (found.grid, found.block, found.dynamic_shared, found.host) == ((10, 1, 1), (8, 4, 1), 64, "main")
+    assert shapes(found) == {"a": (100, 3), "b": (100, 3), "n": 3}
+    assert found.arrays()["a"].dtype == "float32"
+
+
+def test_sizes_in_a_loop_are_separate_launches() -> None:
+    found = launches("for n in (64, 100):\n    k[1, 32](np.ones(n), np.ones(n), n)\n")
+    assert [launch.arguments["n"] for launch in found] == [64, 100]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n = int(sys.argv[1])\nk[n, 32](np.zeros(n), np.zeros(n), n)\n",
+        "def main(n):\n    k[n, 32](np.zeros(n), np.zeros(n), n)\n",
+        "n = 1\nwhile n < f():\n    n += 1\nk[n, 32](np.zeros(n), np.zeros(n), n)\n",
+        "n = 1\nif f():\n    n = 2\nk[n, 32](np.zeros(n), np.zeros(n), n)\n",
+        "for n in range(f()):\n    k[n, 32](np.zeros(n), np.zeros(n), n)\n",
+        "n = 1\ntry:\n    n = 2\nexcept OSError:\n    n = 3\nk[n, 32](np.zeros(n), np.zeros(n), n)\n",
+    ],
+)
+def test_what_depends_on_the_run_is_unknown(text: str) -> None:
+    found = only(text)
+    assert found.grid == (None, None, None) and shapes(found) == {"a": None, "b": None, "n": None}
+
+
+def test_helper_functions_and_methods_are_followed() -> None:
+    found = only(
+        """
+        class T:
+            def setUp(self):
+                self.n = 40
+            def test(self):
+                self.go(np.zeros(self.n))
+            def go(self, x):
+                grid = self.n // 8, 2
+                k[grid, 8](x, x, self.n)
+        """
+    )
+    assert found.grid == (5, 2, 1) and shapes(found) == {"a": (40,), "b": (40,), "n": 40}
+
+
+@pytest.mark.parametrize(
+    ("pair", "same"),
+    [
+        ("d, d", True),
+        ("d[1:], d[:-1]", True),
+        ("d[:30], d[30:]", False),
+        ("d[0::2], d[1::2]", False),
+        ("x, x", False),
+        ("d, cuda.to_device(x)", False),
+        ("d[:m], d[m:]", None),
+        ("e.reshape(6, 10)[:, 2], e[2:3]", True),
+    ],
+)
+def test_overlap_of_arguments(pair: str, same: bool | None) -> None:
+    found = only(f"x = np.arange(60.0)\nd = cuda.to_device(x)\ne = cuda.to_device(x)\nm = f()\nk[1, 32]({pair}, 0)\n")
+    assert overlap(found.arrays()["a"], found.arrays()["b"]) is same
+
+
+def test_contents_are_known_until_something_may_write_them() -> None:
+    first, second, third = launches(
+        """
+        d = cuda.to_device(np.arange(8))
+        e = cuda.to_device(np.zeros(8))
+        k[1, 8](d, e, 0)
+        k[1, 8](d, e, 1)
+        f = np.ones(4)
+        f[2] = 5
+        k[1, 8](f, np.array([1, 2]), 2)
+        """
+    )
+    contents = first.arrays()["a"].contents
+    assert contents is not None and (contents.start, contents.step) == (0, 1)
+    assert second.arrays()["a"].contents is None
+    assert third.arrays()["a"].contents is None
+    values = third.arrays()["b"].contents
+    assert values is not None and values.values == (1, 2)
+
+
+def test_forall_pads_the_grid() -> None:
+    found = only("k.forall(100)(np.zeros(100), np.zeros(100), 0)\n")
+    assert found.forall == 100 and found.grid == (None, 1, 1) and found.block == (None, 1, 1)
+
+
+def test_jit_by_call_and_configured_kernels() -> None:
+    found = only(
+        "def f(a):\n    a[0] = 1\ndef main():\n    g = cuda.jit('void(f4[:])')(f)\n    h = g[4, 32]\n    h(np.zeros(7))\n"
+    )
+    assert found.grid == (4, 1, 1) and shapes(found) == {"a": (7,)}

@@ -1,0 +1,140 @@
+"""Launch facts: what host code shows of each `kernel[grid, block](...)`.
+
+A `Launch` holds grid, block, dynamic shared bytes and the arguments as far as `frontend.host_run` could follow the host
+code; what it could not follow is None. Facts are never guesses: an extent that depends on input is None.
+
+Worked example: `d = cuda.to_device(np.zeros(60)); k[2, 32](d[1:], d[:-1], 5)` gives grid (2, 1, 1), block (32, 1, 1),
+two arrays of 59 float64 on one buffer at offsets 1 and 0, whose `overlap` is True, and the scalar 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilecheck.diagnostic import Span
+from tilecheck.frontend.host_arrays import HostArray
+from tilecheck.frontend.host_run import HostRun, Seen
+from tilecheck.frontend.numba import Found, find
+from tilecheck.frontend.scopes import UNKNOWN, Resolve, parameters
+from tilecheck.frontend.source import Source
+
+Extents3 = tuple[int | None, int | None, int | None]
+Argument = HostArray | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of the kernel whose name stands at `kernel`, made at `span` by the host function `host`.
+
+    `grid` and `block` are in x, y, z; an entry, or all of it, is None where it is not known. An argument is a
+    `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
+    """
+
+    kernel: Span
+    span: Span
+    host: str | None
+    grid: Extents3
+    block: Extents3
+    dynamic_shared: int | None = 0
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    forall: int | None = None
+
+    def arrays(self) -> dict[str, HostArray]:
+        """The arguments that are arrays."""
+        return {name: value for name, value in self.arguments.items() if isinstance(value, HostArray)}
+
+
+def overlap(a: HostArray, b: HostArray) -> bool | None:
+    """Whether two arguments of one launch share an element on the device; None if it cannot be told.
+
+    Host arrays are copied per argument, and different buffers never overlap.
+    """
+    if a.buffer != b.buffer or a.host or b.host:
+        return False
+    if a.shape is None or b.shape is None or a.offset is None or b.offset is None:
+        return None
+    if a.shape == b.shape and a.offset == b.offset and a.steps() == b.steps():
+        return None if a.size is None else a.size > 0
+    cells_a, cells_b = cells(a), cells(b)
+    if cells_a is None or cells_b is None:
+        return None
+    return not cells_a.isdisjoint(cells_b)
+
+
+_MAX_CELLS = 1 << 16
+
+
+def cells(array: HostArray) -> set[int] | None:
+    """The positions in its buffer that `array` covers; None if unknown or too many to list."""
+    if array.shape is None or array.offset is None or array.size is None or array.size > _MAX_CELLS:
+        return None
+    found = {array.offset}
+    for extent, step in zip(array.shape, array.steps(), strict=True):
+        if extent is None or step is None:
+            return None
+        found = {at + k * step for at in found for k in range(extent)}
+    return found
+
+
+def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
+    """The launches that `source` makes, in the order of the text, equal ones once."""
+    return launches_of(source, resolve, find(source, resolve))
+
+
+def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
+    """As `read_launches`, for jitted functions already found in `source`."""
+    kernels = {item.function.node: item for item in found if not item.device}
+    run = HostRun(source, resolve, frozenset(kernels))
+    launches: dict[tuple[object, ...], Launch] = {}
+    for seen in run.everything():
+        launch = _launch(seen, source)
+        launches.setdefault(_facts(launch), launch)
+    return tuple(sorted(launches.values(), key=lambda launch: launch.span))
+
+
+def _facts(launch: Launch) -> tuple[object, ...]:
+    """What makes two launches the same: all but the numbers of the buffers, whose sharing counts."""
+    order: dict[int, int] = {}
+    arguments: list[object] = []
+    for name, value in launch.arguments.items():
+        if isinstance(value, HostArray):
+            place = order.setdefault(value.buffer, len(order))
+            arguments.append(
+                (name, value.shape, value.dtype, value.contents, value.host, place, value.offset, value.strides)
+            )
+        else:
+            arguments.append((name, type(value), repr(value)))
+    return (launch.kernel, launch.span, launch.grid, launch.block, launch.dynamic_shared, tuple(arguments))
+
+
+def _launch(seen: Seen, source: Source) -> Launch:
+    function = seen.kernel
+    names = [param.name.value for param in parameters(function.node)]
+    arguments: dict[str, Argument] = dict.fromkeys(names)
+    for name, value in zip(names, seen.arguments, strict=False):
+        arguments[name] = value if isinstance(value, HostArray | int | float) else None
+    grid, block = extents(seen.grid), extents(seen.block)
+    if seen.forall is not UNKNOWN:
+        grid, block = (None, 1, 1), (None, 1, 1)
+    return Launch(
+        kernel=function.scope.source.span(function.node.name),
+        span=source.span(seen.call),
+        host=seen.host,
+        grid=grid,
+        block=block,
+        dynamic_shared=seen.dynamic if isinstance(seen.dynamic, int) else None,
+        arguments=arguments,
+        forall=seen.forall if isinstance(seen.forall, int) else None,
+    )
+
+
+def extents(value: object) -> Extents3:
+    """A grid or block argument as three extents; missing axes are 1."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (int(value), 1, 1)
+    if isinstance(value, tuple | list) and 1 <= len(value) <= 3:
+        read = [int(v) if isinstance(v, int | float) else None for v in value]
+        x, y, z = [*read, 1, 1][:3]
+        return (x, y, z)
+    return (None, None, None)
