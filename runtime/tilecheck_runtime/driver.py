@@ -151,7 +151,7 @@ class Device:
         self._local = threading.local()
         self.enter()
         name = _ok("cuDeviceGetName", driver.cuDeviceGetName(128, self._device))
-        self.name: str = name.decode().rstrip("\x00")
+        self.name: str = name.decode().split("\x00")[0]
         get = self._attribute
         self.capability: tuple[int, int] = (get("COMPUTE_CAPABILITY_MAJOR"), get("COMPUTE_CAPABILITY_MINOR"))
         self.limits = Limits(

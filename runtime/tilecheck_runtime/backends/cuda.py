@@ -40,7 +40,9 @@ class CUDAEvent:
 
     __slots__ = ("_device", "_failure", "_handle", "_over", "before", "keep", "report")
 
-    def __init__(self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]) -> None:
+    def __init__(
+        self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]
+    ) -> None:
         self._device = device
         self._handle = handle
         self._over = False
@@ -300,9 +302,9 @@ class CUDADevice:
             self.device.enter()
             try:
                 event.wait()
-            except Exception:  # whoever waits for the op gets the error; the call is due either way
-                pass
-            call()
+            finally:
+                # Whoever waits for the op gets its error; the call is due either way.
+                call()
 
         self._watcher.submit(wait)
 

@@ -18,7 +18,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck.ir.types import IndexType, SubTilesType, TensorType, TileType, TupleType, ViewType
 from tilecheck_runtime.backends.numba_cuda import memory
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
 from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import I8, SIZE, Value, constant
 from tilecheck_runtime.backends.numba_cuda.shared import barrier
@@ -107,7 +107,7 @@ def _form(
     facts = low.facts[array]
     own = low.own.get(array, shape)
     in_order = tuple(permute) == tuple(range(len(shape)))
-    vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear)
+    vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear | Fragments)
     whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
     if cut:
         vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0

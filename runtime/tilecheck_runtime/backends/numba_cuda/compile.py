@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilecheck_runtime.backends.numba_cuda.registers import TARGET
+
 
 class CompileFailed(Exception):
     """numba-cuda or the linker refused generated code: a bug of the lowering, with the source attached."""
@@ -43,6 +45,7 @@ def compile_ptx(
     threads: int,
     capability: tuple[int, int],
     *,
+    blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
 ) -> tuple[str, str]:
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
@@ -54,6 +57,7 @@ def compile_ptx(
     scope: dict[str, Any] = dict(namespace)
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
+    token = TARGET.set(capability)
     try:
         ptx, _ = compiler.compile(
             scope[name],
@@ -62,10 +66,12 @@ def compile_ptx(
             abi="numba",
             cc=capability,
             lineinfo=line_info,
-            launch_bounds=threads,
+            launch_bounds=(threads, blocks_per_multiprocessor),
         )
     except Exception as error:  # numba raises many unrelated types; all of them mean the same here
         raise CompileFailed(name, source, str(error).strip().splitlines()[0] if str(error) else repr(error)) from error
+    finally:
+        TARGET.reset(token)
     entry = re.search(r"\.visible \.entry (\w+)", ptx)
     if entry is None:
         raise CompileFailed(name, source, "the PTX has no entry")
@@ -90,8 +96,18 @@ def build(
     threads: int,
     capability: tuple[int, int],
     *,
+    blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
 ) -> Binary:
     """Source to cubin in one step."""
-    ptx, entry = compile_ptx(name, source, namespace, formats, threads, capability, line_info=line_info)
+    ptx, entry = compile_ptx(
+        name,
+        source,
+        namespace,
+        formats,
+        threads,
+        capability,
+        blocks_per_multiprocessor=blocks_per_multiprocessor,
+        line_info=line_info,
+    )
     return Binary(entry, link([ptx], capability), ptx, capability)

@@ -63,6 +63,7 @@ from tilecheck_runtime.backends.numba_cuda import accesses, mapped, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
+from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
@@ -88,6 +89,7 @@ class Lowered:
     formats: str
     parameters: tuple[str, ...]
     threads: int
+    resident: int
     shared: int
     checks: bool
 
@@ -123,6 +125,7 @@ class Lowering:
                 self.cut.add(kind.array)
             elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
                 self.own[kind.name] = tuple(self.extent(e) for e in kind.shape)
+        self._loops = 0
         self._returns: list[tuple[str | None, bool]] = []
 
     def block_ids(self, line_grid: bool) -> None:
@@ -178,6 +181,10 @@ class Lowering:
         if isinstance(kind, DimType):
             return self.extent(kind.extent)
         raise AssertionError("not a constant")
+
+    def site(self, op: str) -> Site:
+        """A name for this place in the kernel, for what an op keeps in shared memory."""
+        return Site(self.out.fresh(f"tilecheck_{self.kernel.name}_{op}"), self._loops > 0)
 
     def choose(self, node: Expr, shape: tuple[int, ...], want: Layout | None) -> Layout:
         """The layout that a flexible op computes in: the wanted one, its operands', or the plan's."""
@@ -280,7 +287,9 @@ class Lowering:
     def loop(self, body: Sequence[Stmt]) -> None:
         """The body of a loop: a `return` in it could not leave a helper by `break`."""
         self._returns.append((None, True))
+        self._loops += 1
         self.body(body)
+        self._loops -= 1
         self._returns.pop()
 
     def _return(self, value: Expr | None, node: Node) -> None:
@@ -402,4 +411,14 @@ def lower(
         "inf": float("inf"),
         "nan": float("nan"),
     }
-    return Lowered(function, source, namespace, formats, tuple(parameters), low.plan.threads, low.out.shared_bytes, low.checks)
+    return Lowered(
+        function,
+        source,
+        namespace,
+        formats,
+        tuple(parameters),
+        low.plan.threads,
+        low.plan.resident,
+        low.out.shared_bytes,
+        low.checks,
+    )

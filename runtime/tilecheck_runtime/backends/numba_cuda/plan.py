@@ -89,9 +89,10 @@ def divides(tile: int, divisor: int) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """Threads, vector width per shape, layout per variable."""
+    """Threads, blocks per multiprocessor, bytes of the smallest element, layout per variable."""
 
     threads: int
+    resident: int
     smallest: int
     types: Mapping[Node, Type]
     variables: dict[str, Layout] = field(default_factory=dict)
@@ -175,9 +176,19 @@ def make_plan(
         while threads < _MOST_THREADS and threads * per_thread < largest:
             threads *= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    plan = Plan(threads, min((SIZE[d] for d in dtypes), default=4), types)
+    plan = Plan(threads, _resident(threads, largest, bool(products)), min((SIZE[d] for d in dtypes), default=4), types)
     _settle(plan, kernel)
     return plan
+
+
+def _resident(threads: int, largest: int, products: bool) -> int:
+    """How many blocks should fit on a multiprocessor at once: the registers that the largest tile needs, plus room for
+    addresses and temporaries, decide. A block in its reduction then leaves others to keep memory busy.
+    """
+    if products:
+        return 1
+    registers = -(-(20 + -(-largest // threads) * 5 // 4) // 8) * 8
+    return max(1, min(65536 // (threads * max(registers, 32)), 2048 // threads))
 
 
 def _settle(plan: Plan, kernel: Kernel) -> None:

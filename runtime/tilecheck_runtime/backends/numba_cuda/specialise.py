@@ -79,7 +79,15 @@ def compile_for(
 ) -> tuple[Lowered, Binary]:
     """Generate and compile one specialisation; needs no GPU."""
     lowered = lower(report.kernel, report.types, dims, facts, maps=maps, line_grid=line_grid)
-    binary = build(lowered.name, lowered.source, lowered.namespace, lowered.formats, lowered.threads, capability)
+    binary = build(
+        lowered.name,
+        lowered.source,
+        lowered.namespace,
+        lowered.formats,
+        lowered.threads,
+        capability,
+        blocks_per_multiprocessor=lowered.resident,
+    )
     return lowered, binary
 
 
@@ -88,7 +96,7 @@ def prepare(device: Device, work: Launch) -> Ready:
     limits cannot hold it.
     """
     facts = facts_of(work.report, work.arguments)
-    maps = {name: m for name, m in getattr(work, "maps", {}).items()}
+    maps: dict[str, tuple[int, ...]] = dict(work.maps)
     line = work.grid[1] == work.grid[2] == 1
     key = (id(work.report), tuple(facts.items()), tuple(maps.items()), line, device.ordinal)
     found = _cache.get(key)
@@ -106,7 +114,9 @@ def prepare(device: Device, work: Launch) -> Ready:
     return found
 
 
-def _build(device: Device, work: Launch, facts: Mapping[str, Facts], maps: Mapping[str, tuple[int, ...]], line: bool) -> Ready:
+def _build(
+    device: Device, work: Launch, facts: Mapping[str, Facts], maps: Mapping[str, tuple[int, ...]], line: bool
+) -> Ready:
     lowered, binary = compile_for(work.report, work.dims, facts, maps, line, device.capability)
     limit = device.limits.shared_opt_in
     if lowered.shared > limit:

@@ -26,6 +26,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import (
     SIZE,
     Value,
     cast,
+    cast_all,
     is_float,
     libdevice,
     llvm_type,
@@ -108,9 +109,7 @@ def elementwise_op(low: Lowering, op: str, node: Expr, operands: Sequence[Expr],
             [splat(builder, a[0], dtype, s)] * target.registers if s is not None else list(a)
             for a, s in zip(args, scalars, strict=True)
         ]
-        return [
-            elementwise.apply(builder, op, dtype, to_bool, [lane[i] for lane in lanes]) for i in range(target.registers)
-        ]
+        return elementwise.apply(builder, op, dtype, to_bool, lanes)
 
     key = (dtype, target.registers, tuple(scalars))
     name = low.out.intrinsic(op, key, len(names), (result, target.registers), build)
@@ -177,7 +176,7 @@ def _astype(low: Lowering, node: OpCall, want: Layout | None) -> Held:
         return x
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return [cast(builder, x.dtype, to, a) for a in args[0]]
+        return cast_all(builder, x.dtype, to, args[0])
 
     name = low.out.intrinsic(f"to_{to}", (x.dtype, target.registers), 1, (to, target.registers), build)
     return low.bind("t", f"{name}({x.name})", target, to)
@@ -361,11 +360,12 @@ def _reduce_one(low: Lowering, op: str, fold: reduction.Fold, held: Held, axis: 
     shape = source.shape
     target = low.plan.layout((*shape[:axis], *shape[axis + 1 :]))
     low.out.shares(reduction.shared_bytes(fold.dtypes, source, axis))
+    site = low.site(op)
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return reduction.reduce_axis(builder, fold, source, axis, target, args)[0]
+        return reduction.reduce_axis(builder, fold, source, axis, target, args, site)[0]
 
-    name = low.out.intrinsic(op, (held.dtype, source, axis), 1, (held.dtype, target.registers), build)
+    name = low.out.intrinsic(op, (held.dtype, source, axis, site), 1, (held.dtype, target.registers), build)
     return low.bind("t", f"{name}({held.name})", target, held.dtype)
 
 
@@ -375,7 +375,7 @@ def cast_held(low: Lowering, held: Held, dtype: str) -> Held:
         return held
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return [cast(builder, held.dtype, dtype, a) for a in args[0]]
+        return cast_all(builder, held.dtype, dtype, args[0])
 
     count = held.layout.registers
     name = low.out.intrinsic(f"to_{dtype}", (held.dtype, count), 1, (dtype, count), build)
@@ -427,14 +427,16 @@ def _arg_extremum(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     fold = reduction.Fold((work, "i32"), (), combine)
     low.out.shares(reduction.shared_bytes(fold.dtypes, source, axis))
 
+    site = low.site(node.op)
+
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
         places: list[Value] = []
         for slot in range(source.registers):
             index, _ = source.row_major(builder, slot)
             places.append(builder.urem(builder.udiv(index, I32(inner)), I32(length)))
-        return reduction.reduce_axis(builder, fold, source, axis, target, [args[0], places])[1]
+        return reduction.reduce_axis(builder, fold, source, axis, target, [args[0], places], site)[1]
 
-    name = low.out.intrinsic(node.op, (work, source, axis), 1, ("i32", target.registers), build)
+    name = low.out.intrinsic(node.op, (work, source, axis, site), 1, ("i32", target.registers), build)
     found = low.bind("t", f"{name}({held.name})", target, "i32")
     return _retile(low, cast_held(low, found, kind.dtype.name), tile_shape(kind))
 
