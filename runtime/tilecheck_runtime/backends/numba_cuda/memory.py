@@ -67,8 +67,8 @@ def _offset(builder: ir.IRBuilder, at: Sequence[Value], strides: Sequence[Value]
 def _places(
     builder: ir.IRBuilder, layout: Layout, origin: Sequence[Value], slot: int
 ) -> tuple[list[Value], Value | None]:
-    coordinates, valid = layout.coordinates(builder, slot)
-    return [builder.add(o, builder.zext(c, I64)) for o, c in zip(origin, coordinates, strict=True)], valid
+    coordinates, valid = layout.coordinates(builder, slot, 64)
+    return [builder.add(o, c) for o, c in zip(origin, coordinates, strict=True)], valid
 
 
 def _is_whole(builder: ir.IRBuilder, shape: Sequence[int], origin: Sequence[Value], extents: Sequence[Value]) -> Value:
@@ -109,6 +109,8 @@ def _load_whole(
 ) -> list[Value]:
     kind, size = _memory_type(form.dtype), SIZE[form.dtype]
     values: list[Value] = []
+    base = builder.add(base, _offset(builder, origin, strides, size))
+    origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
     if groups is not None:
         for group in groups:
@@ -204,6 +206,8 @@ def _store_whole(
     values: Sequence[Value],
 ) -> None:
     size = SIZE[form.dtype]
+    base = builder.add(base, _offset(builder, origin, strides, size))
+    origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
     if groups is not None:
         for group in groups:

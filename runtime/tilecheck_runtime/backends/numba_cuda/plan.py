@@ -60,7 +60,7 @@ class Facts:
     """What the launch knows of one array and the code may rely on.
 
     `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
-    `divisors`: per axis, the largest power of two, at most 1024, that divides the extent.
+    `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent.
     """
 
     dtype: str
@@ -79,7 +79,7 @@ class Facts:
 
 
 def _divisor(extent: int) -> int:
-    return min(extent & -extent, 1024) if extent else 1
+    return min(extent & -extent, 65536) if extent else 1
 
 
 def divides(tile: int, divisor: int) -> bool:

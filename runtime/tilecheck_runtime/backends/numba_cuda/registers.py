@@ -131,7 +131,9 @@ def _asm(text: str, result: ir.Type, operands: tuple[ir.Type, ...], constraints:
 
 def call_asm(builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value) -> Value:
     """One inline PTX instruction without side effects."""
-    return builder.call(_asm(text, result, tuple(a.type for a in args), constraints), list(args))
+    # `readnone` lets equal instructions on equal operands become one.
+    kind = _asm(text, result, tuple(a.type for a in args), constraints)
+    return builder.call(kind, list(args), attrs=("readnone", "nounwind"))
 
 
 def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
