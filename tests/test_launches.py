@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from tilecheck.frontend.host_arrays import HostArray
 from tilecheck.frontend.launches import Launch, overlap, read_launches
 from tilecheck.frontend.source import Source
+from tilecheck.ir.host_array import HostArray
 
 HEAD = "import sys\nimport numpy as np\nfrom numba import cuda\n@cuda.jit\ndef k(a, b, n):\n    a[0] = b[0] + n\n"
 

@@ -26,7 +26,12 @@ _HOMES = {
     "tilecheck.surface.unsafe": ("unsafe",),
 }
 # What the runtime adds; a test compares it with `tilecheck_runtime.__all__`.
-_RUNTIME = ("DeviceOp", "Partition", "Running", "zeros")
+_RUNTIME = (
+    *("BorrowError", "DroppedOpWarning", "KernelRejected", "KernelStopped", "LaunchRefused", "OpError"),
+    *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack"),
+    *("arange", "asarray", "empty", "eye", "full", "linspace", "meta", "ones", "rand", "randn", "zeros"),
+    *("DeviceOp", "Running"),
+)
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME.update(dict.fromkeys(_RUNTIME, "tilecheck_runtime"))

@@ -9,12 +9,13 @@ Worked example: `f(z[0:4])`, where `f` is a function of this module `m` and `z` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 from mypy import nodes
 from mypy.nodes import ArgKind, Context, Expression, MypyFile, Var
-from mypy.types import Instance, NoneType, ProperType, Type, UnpackType, get_proper_type
+from mypy.types import AnyType, Instance, NoneType, ProperType, Type, UnpackType, get_proper_type
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
@@ -30,7 +31,6 @@ class ExpressionReader:
         self.file = file
         self.types = types
         self.imports = imports_of(file)
-        # What mypy rebuilt from f-strings: the pieces are calls there that the source does not have.
         self.path = file.path
 
     def span(self, node: Context) -> Span:
@@ -67,19 +67,20 @@ class ExpressionReader:
             return None
         return self.imports.get(name)
 
-    def params(self, arguments: list[nodes.Argument]) -> Iterator[ir.HostParam]:
+    def params(self, arguments: list[nodes.Argument], types: Sequence[Type] = ()) -> Iterator[ir.HostParam]:
+        """The parameters; `types` are the declared ones, which for `*args` is the type of one argument."""
         kinds: dict[ArgKind, Literal["plain", "keyword", "*", "**"]] = {
             nodes.ARG_STAR: "*",
             nodes.ARG_STAR2: "**",
             nodes.ARG_NAMED: "keyword",
             nodes.ARG_NAMED_OPT: "keyword",
         }
-        for argument in arguments:
-            declared = argument.variable.type
-            written = argument.type_annotation is not None
+        for argument, type_ in zip_longest(arguments, types):
+            declared = type_ if type_ is not None else argument.variable.type
+            written = argument.type_annotation
             yield ir.HostParam(
                 argument.variable.name,
-                self.annotation(declared, argument) if written else None,
+                self.annotation(declared, written) if written is not None else None,
                 self.maybe(argument.initializer),
                 kinds.get(argument.kind, "plain"),
                 names.host_type(declared),
@@ -92,8 +93,10 @@ class ExpressionReader:
         proper = get_proper_type(type_) if type_ is not None else None
         if isinstance(proper, NoneType):
             return ir.Const(None, span=span)
+        if isinstance(proper, AnyType):
+            return ir.Name("Dyn", "tilecheck.Dyn", span=span)
         if not isinstance(proper, Instance):
-            return ir.Name("Dyn", "tilecheck.Dyn", span=span) if proper is not None else ir.Opaque(span=span)
+            return ir.Opaque(span=span)
         full = names.public(proper.type.fullname)
         base = ir.Name(proper.type.name, full, span=span)
         if not proper.args:
@@ -158,16 +161,16 @@ def _member(reader: ExpressionReader, node: nodes.MemberExpr) -> ir.Expr:
     full: str | None = None
     if isinstance(base, ir.Name | ir.Attr) and base.full is not None:
         full = f"{base.full}.{node.name}"
-        if isinstance(node.node, nodes.SymbolNode) and not isinstance(node.node, Var):
-            full = names.full_name(node.node, node, full) or full
+        # A module of the user's that hands on a name of ours.
+        ours = names.public(node.node.fullname) if node.node is not None else ""
+        full = ours if ours.startswith("tilecheck.") else full
     return ir.Attr(base, node.name, full, span=reader.span(node), type=names.host_type(reader.type_of(node)))
 
 
 def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
     callee = node.callee
     if isinstance(callee, nodes.MemberExpr) and isinstance(callee.expr, nodes.StrExpr):
-        # mypy builds f-strings from `"".join` and `"{}".format`.
-        return ir.Opaque(tuple(reader.expr(arg) for arg in node.args), span=reader.span(node))
+        return ir.Opaque(tuple(_pieces(reader, node)), span=reader.span(node))
     func = reader.expr(callee)
     args = tuple(
         ir.Arg(reader.expr(value), name if kind.is_named() else None, _star(kind), span=reader.span(value))
@@ -176,6 +179,21 @@ def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
     contract = names.contract(reader.type_of(callee)) if not _local(reader, callee) else None
     type_ = names.host_type(reader.types.get(node))
     return ir.Call(func, args, contract, span=reader.span(node), type=type_)
+
+
+def _pieces(reader: ExpressionReader, node: Expression) -> Iterator[ir.Expr]:
+    """The values inside an f-string, which mypy builds from `"".join([...])` and `"{}".format(...)`."""
+    inner = node.callee.expr if isinstance(node, nodes.CallExpr) and isinstance(node.callee, nodes.MemberExpr) else None
+    if isinstance(node, nodes.CallExpr) and isinstance(inner, nodes.StrExpr):
+        parts = node.args
+    elif isinstance(node, nodes.ListExpr):
+        parts = node.items
+    else:
+        if not isinstance(node, nodes.StrExpr):
+            yield reader.expr(node)
+        return
+    for part in parts:
+        yield from _pieces(reader, part)
 
 
 def _local(reader: ExpressionReader, callee: Expression) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mypy import nodes, patterns
 from mypy.nodes import Block, Expression, MypyFile, Statement
-from mypy.types import UninhabitedType
+from mypy.types import CallableType, Instance, UninhabitedType
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
@@ -155,14 +155,17 @@ class _Reader(ExpressionReader):
         body = node.expanded[0] if node.expanded else node
         read = self.block(body.body)
         self.full, self.complete = outer, complete
-        declared = node.type
-        returns = getattr(declared, "ret_type", None)
+        signature = node.type if isinstance(node.type, CallableType) else None
+        returns = signature.ret_type if signature is not None else None
+        if isinstance(returns, Instance) and node.is_coroutine and returns.args:
+            returns = returns.args[-1]
+        types = signature.arg_types if signature is not None else ()
         at = self.span(node)
         start = at.column + len("async def " if node.is_coroutine else "def ")
         name = Span(at.path, at.line, start, at.line, start + len(node.name))
         return ir.Function(
             node.name,
-            tuple(self.params(node.arguments)),
+            tuple(self.params(node.arguments, types)),
             read,
             tuple(self.expr(decorator) for decorator in decorators),
             self.annotation(returns, node) if returns is not None else None,

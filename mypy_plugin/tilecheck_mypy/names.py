@@ -32,6 +32,7 @@ from mypy.types import (
 from tilecheck.diagnostic import Span
 from tilecheck.ir.host import Contract, HostType
 from tilecheck.ir.kernel import Access, DimDecl, Param, ScalarParam, TensorParam
+from tilecheck_mypy.dims import size_of
 
 TENSOR = "tilecheck.Tensor"
 KERNEL = "tilecheck.Kernel"
@@ -159,12 +160,6 @@ def _dims(extents: Sequence[ProperType] | None, dims: dict[str, DimDecl]) -> tup
     return tuple(keys)
 
 
-def size_of(dim: TypeInfo) -> int | None:
-    """The `size=` of an extent class, as `remember_size` found it; None for a free one."""
-    found = dim.metadata.get("tilecheck", {}).get("size")
-    return found if isinstance(found, int) else None
-
-
 # ---- names
 
 
@@ -175,8 +170,10 @@ def full_name(node: SymbolNode | None, expression: RefExpr, imported: str | None
     """
     if imported is not None and imported.partition(".")[0] in LEXICAL:
         return imported if _is_import(node) else None
-    if isinstance(node, MypyFile | TypeInfo | FuncDef | Decorator | OverloadedFuncDef):
-        return public(node.fullname) or None
+    if isinstance(node, MypyFile):
+        return node.fullname
+    if isinstance(node, TypeInfo | FuncDef | Decorator | OverloadedFuncDef):
+        return public(node.fullname) if "." in node.fullname else None
     if isinstance(node, Var) and node.is_suppressed_import:
         return node.fullname or imported
     if isinstance(expression, NameExpr) and imported is not None and isinstance(node, Var):

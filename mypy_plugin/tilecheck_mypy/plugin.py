@@ -9,13 +9,28 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mypy.plugin import AnalyzeTypeContext, Plugin, ReportConfigContext
+from mypy.checker import TypeChecker
+from mypy.nodes import MypyFile
+from mypy.options import Options
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    ClassDefContext,
+    FunctionContext,
+    MethodContext,
+    Plugin,
+    ReportConfigContext,
+)
 from mypy.types import Type
 
 import tilecheck
 from tilecheck_mypy import report, short
+from tilecheck_mypy.dims import remember_size
+from tilecheck_mypy.gate import mentions_kernels
+
+if TYPE_CHECKING:
+    from tilecheck_mypy.session import Session
 
 __all__ = ["TilecheckPlugin", "plugin"]
 
@@ -23,8 +38,41 @@ __all__ = ["TilecheckPlugin", "plugin"]
 class TilecheckPlugin(Plugin):
     """One per build. It keeps nothing about a file when the next one begins."""
 
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.session: Session | None = None
+
+    def started(self) -> Session:
+        """The session, made when it is first needed: a run that mypy answers from its cache imports none of it."""
+        if self.session is None:
+            from tilecheck_mypy.session import Session
+
+            self.session = Session()
+        return self.session
+
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         return short.hook(fullname)
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return remember_size if fullname == "tilecheck.surface.dims.Dim" else None
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        return self.on_call if fullname.startswith("tilecheck.") else None
+
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        return self.on_call if fullname.startswith("tilecheck.") else None
+
+    def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
+        checker = ctx.api
+        if isinstance(checker, TypeChecker):
+            self.started().called(checker, ctx.context)
+        return ctx.default_return_type
+
+    def get_additional_indirect_deps(self, file: MypyFile) -> set[str]:
+        """mypy is done with `file` (2.4 and later). No dependency is added."""
+        if self.session is not None or mentions_kernels(file):
+            self.started().finish(file)
+        return set()
 
     def report_config_data(self, ctx: ReportConfigContext) -> Any:
         return fingerprint()

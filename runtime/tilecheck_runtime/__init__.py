@@ -26,13 +26,19 @@ from tilecheck_runtime.errors import (
     LaunchRefused,
     OpError,
 )
+from tilecheck_runtime.graph import CudaGraph
 from tilecheck_runtime.interop import from_dlpack
 from tilecheck_runtime.memory import allocated
+from tilecheck_runtime.op import DeviceOp, dup, memcpy, value, zip
 from tilecheck_runtime.partition import OWNED, OwnedPartition, Partition
+from tilecheck_runtime.running import Running
+from tilecheck_runtime.stream import RoundRobin, Single, Stream, streams
 
 __all__ = [
     "OWNED",
     "BorrowError",
+    "CudaGraph",
+    "DeviceOp",
     "DroppedOpWarning",
     "KernelRejected",
     "KernelStopped",
@@ -40,17 +46,26 @@ __all__ = [
     "OpError",
     "OwnedPartition",
     "Partition",
+    "RoundRobin",
+    "Running",
+    "Single",
+    "Stream",
     "allocated",
     "arange",
     "asarray",
+    "dup",
     "empty",
     "eye",
     "from_dlpack",
     "full",
     "linspace",
+    "memcpy",
     "meta",
     "ones",
     "rand",
     "randn",
+    "streams",
+    "value",
     "zeros",
+    "zip",
 ]

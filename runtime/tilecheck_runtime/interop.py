@@ -22,7 +22,7 @@ from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.layout import Layout, as_dtype
-from tilecheck_runtime.ledger import Access, Loan, State, borrow, hold
+from tilecheck_runtime.ledger import Access, Loan, State, borrow, hold, release
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
@@ -42,6 +42,9 @@ class _Lent:
         interface["data"] = (interface["data"][0], read_only)
         interface["strides"] = values.strides
         self.__array_interface__ = interface
+
+    def __del__(self) -> None:
+        release((self.loan,))
 
 
 def lend(

@@ -12,8 +12,8 @@ one array meet in it. A loan is a byte region, shared or exclusive, in one of th
 - RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
   writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
 
-`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it, so the
-ledger refers to loans weakly. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
+`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it: the ledger
+refers to loans weakly, and holders of held ones release them in their finalisers. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
 alive. Checks come first and changes after them, under one process-wide lock: an access happens whole or not at all,
 from any thread.
 
@@ -34,7 +34,6 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -93,18 +92,12 @@ STORY: dict[State, tuple[str, str]] = {
 }
 
 
-class Completion(Protocol):
-    """The end of submitted work, as streams can wait for it."""
-
-    def wait(self) -> None: ...
-
-
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Loan:
     """A borrow of `region`, made at `site` for `holder` (words such as "a partition" or "`saxpy`").
 
     `lineage` holds the numbers of the loans it was derived from. `ended` says what invalidated it. `owner` is the
-    execution that has it once it runs, `done` the end of that execution.
+    execution or recording that has it once it runs.
     """
 
     ledger: Ledger
@@ -116,7 +109,6 @@ class Loan:
     state: State = State.IDLE
     ended: tuple[str, Site] | None = None
     owner: object = None
-    done: Completion | None = None
     number: int = field(default_factory=lambda: next(_numbers))
 
     @property
@@ -175,18 +167,24 @@ class Ledger:
             self._loans.add(loan)
 
 
-def grant(requests: Sequence[Request], by: str) -> None:
+def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
     """Check all `requests` of one party, then end the idle loans that they exclude. `by` says who asks ("`saxpy`").
 
-    Raises BorrowError for the first one that conflicts; nothing has changed then. Garbage that still has a loan is
+    They must not conflict with each other either, unless they happen one after the other (`in_order`). Raises
+    BorrowError for the first one that conflicts; nothing has changed then. Garbage that still has a loan is
     collected once before anything is refused.
     """
     with LOCK:
         try:
-            _check(requests, by)
+            _check(requests, by, in_order)
         except BorrowError:
+            refused = True
+        else:
+            refused = False
+        # Outside the handler, whose traceback would keep the garbage alive.
+        if refused:
             gc.collect()
-            _check(requests, by)
+            _check(requests, by, in_order)
         site = here()
         for request in requests:
             if request.access in ENDING:
@@ -198,32 +196,24 @@ def borrow(request: Request, holder: str) -> Loan:
     return hold((request,), holder, State.IDLE)[0]
 
 
-def hold(requests: Sequence[Request], holder: str, state: State = State.BUILT) -> tuple[Loan, ...]:
+def hold(
+    requests: Sequence[Request], holder: str, state: State = State.BUILT, *, in_order: bool = False
+) -> tuple[Loan, ...]:
     """Grant what an op needs, all or nothing: one held loan per request."""
     with LOCK:
-        grant(requests, holder)
+        grant(requests, holder, in_order=in_order)
         return tuple(_enter(request, holder, state) for request in requests)
 
 
-def start(loans: Sequence[Loan], execution: object, done: Completion) -> list[Completion]:
-    """Turn an op's loans into running ones; the ends of the running work that they must wait for.
-
-    Two executions depend on each other where their regions overlap and one is exclusive.
-    """
+def before(loans: Sequence[Loan], execution: object) -> set[object]:
+    """The other executions whose running loans conflict with `loans`: what those are about to do comes after them."""
     with LOCK:
-        before: dict[int, Completion] = {}
-        for loan in loans:
-            for other in loan.ledger.live(loan.region):
-                if (
-                    other.state is State.RUNNING
-                    and other.owner is not execution
-                    and (other.exclusive or loan.exclusive)
-                    and other.done is not None
-                ):
-                    before[id(other.done)] = other.done
-        for loan in loans:
-            loan.state, loan.owner, loan.done = State.RUNNING, execution, done
-        return list(before.values())
+        return {
+            other.owner
+            for loan in loans
+            for other in loan.ledger.live(loan.region)
+            if other.state is State.RUNNING and other.owner is not execution and (other.exclusive or loan.exclusive)
+        }
 
 
 def release(loans: Iterable[Loan]) -> None:
@@ -240,13 +230,14 @@ def _enter(request: Request, holder: str, state: State) -> Loan:
     return loan
 
 
-def _check(requests: Sequence[Request], by: str) -> None:
+def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
     for request in requests:
         if request.actor is not None:
             request.actor.check(request.name)
-    for i, first in enumerate(requests):
-        for second in requests[i + 1 :]:
-            _check_pair(first, second, by)
+    if not in_order:
+        for i, first in enumerate(requests):
+            for second in requests[i + 1 :]:
+                _check_pair(first, second, by)
     for request in requests:
         for loan in request.ledger.live(request.region):
             rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)

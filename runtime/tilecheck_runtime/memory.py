@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tilecheck_runtime.backends import Backend, Buffer
 from tilecheck_runtime.ledger import LOCK, Ledger
+from tilecheck_runtime.phase import refuse_memory
 
 FOREIGN = Ledger()
 
@@ -69,7 +70,8 @@ def allocated() -> Allocated:
 
 
 def allocate(backend: Backend, nbytes: int) -> Allocation:
-    """Fresh bytes, not initialised."""
+    """Fresh bytes, not initialised. Raises OpError (capture) inside a graph scope."""
+    refuse_memory()
     return Allocation(backend, backend.allocate(nbytes))
 
 

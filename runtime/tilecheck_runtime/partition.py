@@ -18,9 +18,9 @@ it ends when somebody else borrows the same bytes exclusively, and says so at it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+from tilecheck.interp.arguments import TileMap
 from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
@@ -42,14 +42,6 @@ class _Owned:
 OWNED: Final = _Owned()
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """How `blocks` blocks walk over the tiles: band extents per axis, 0 for an owned axis."""
-
-    shape: tuple[int, ...]
-    blocks: int
-
-
 class Partition:
     """An exclusive borrow of a tensor in tiles; `tile` is the shape of one."""
 
@@ -60,7 +52,7 @@ class Partition:
         tile: tuple[int, ...],
         *,
         exact: bool = True,
-        mapping: Mapping | None = None,
+        mapping: TileMap | None = None,
     ) -> None:
         self._elements = elements
         self._loan = loan
@@ -124,7 +116,7 @@ class Partition:
                 f"`map` got blocks={count} for {streamed} streamed tiles",
                 f"between 1 and {streamed}",
             )
-        return self._again(mapping=Mapping(bands, count))
+        return self._again(mapping=TileMap(bands, count))
 
     def unpartition(self) -> Tensor:
         """The whole tensor again, as a view; this partition ends at the next exclusive use of it."""
@@ -136,7 +128,7 @@ class Partition:
         request = self._elements.request(Access.SHARE, self._loan, execution=execution)
         return Tensor(self._elements, borrow(request, "a view"))
 
-    def _again(self, *, exact: bool = True, mapping: Mapping | None = None) -> Partition:
+    def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> Partition:
         return Partition(self._elements, self._loan, self.tile, exact=exact, mapping=mapping)
 
     def _usable(self, name: str | None = None) -> None:
@@ -158,7 +150,7 @@ class OwnedPartition(Partition):
         tile: tuple[int, ...],
         *,
         exact: bool = True,
-        mapping: Mapping | None = None,
+        mapping: TileMap | None = None,
     ) -> None:
         super().__init__(tensor._elements, tensor._loan, tile, exact=exact, mapping=mapping)
         self._tensor = tensor
@@ -166,7 +158,7 @@ class OwnedPartition(Partition):
     def _unpartition(self, execution: object) -> Tensor:
         return Tensor(self._tensor._move("`unpartition`", execution=execution), self._tensor._loan)
 
-    def _again(self, *, exact: bool = True, mapping: Mapping | None = None) -> OwnedPartition:
+    def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> OwnedPartition:
         return OwnedPartition(self._tensor, self.tile, exact=exact, mapping=mapping)
 
     def _usable(self, name: str | None = None) -> None:

@@ -270,10 +270,10 @@ class Tensor(surface.Tensor):
                 points=(f"{where}: {how} took it over",),
             )
 
-    def _writable(self) -> None:
+    def _writable(self, name: str | None = None) -> None:
         if not self._elements.writable:
             raise BorrowError(
-                f"{subject()} is memory that its library marked read-only",
+                f"{name or subject()} is memory that its library marked read-only",
                 "write to a copy: `tc.asarray(...)`",
                 rule="write-to-shared",
             )

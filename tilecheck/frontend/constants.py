@@ -22,33 +22,70 @@ class NotConstant(Exception):
 
 Lookup = Callable[[cst.BaseExpression], object]
 
-_BINARY: dict[type[cst.BaseBinaryOp], Callable[..., Any]] = {
-    cst.Add: operator.add,
-    cst.Subtract: operator.sub,
-    cst.Multiply: operator.mul,
-    cst.Divide: operator.truediv,
-    cst.FloorDivide: operator.floordiv,
-    cst.Modulo: operator.mod,
-    cst.Power: operator.pow,
-    cst.LeftShift: operator.lshift,
-    cst.RightShift: operator.rshift,
-    cst.BitAnd: operator.and_,
-    cst.BitOr: operator.or_,
-    cst.BitXor: operator.xor,
+BINARY: dict[type[cst.BaseBinaryOp], str] = {
+    cst.Add: "+",
+    cst.Subtract: "-",
+    cst.Multiply: "*",
+    cst.Divide: "/",
+    cst.FloorDivide: "//",
+    cst.Modulo: "%",
+    cst.Power: "**",
+    cst.MatrixMultiply: "@",
+    cst.LeftShift: "<<",
+    cst.RightShift: ">>",
+    cst.BitAnd: "&",
+    cst.BitOr: "|",
+    cst.BitXor: "^",
 }
-_UNARY: dict[type[cst.BaseUnaryOp], Callable[..., Any]] = {
-    cst.Minus: operator.neg,
-    cst.Plus: operator.pos,
-    cst.BitInvert: operator.invert,
-    cst.Not: operator.not_,
+AUGMENTED: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "+",
+    cst.SubtractAssign: "-",
+    cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/",
+    cst.FloorDivideAssign: "//",
+    cst.ModuloAssign: "%",
+    cst.PowerAssign: "**",
+    cst.MatrixMultiplyAssign: "@",
+    cst.LeftShiftAssign: "<<",
+    cst.RightShiftAssign: ">>",
+    cst.BitAndAssign: "&",
+    cst.BitOrAssign: "|",
+    cst.BitXorAssign: "^",
 }
-_COMPARE: dict[type[cst.BaseCompOp], Callable[..., Any]] = {
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
+UNARY: dict[type[cst.BaseUnaryOp], str] = {cst.Minus: "-", cst.Plus: "+", cst.BitInvert: "~", cst.Not: "not"}
+COMPARE: dict[type[cst.BaseCompOp], str] = {
+    cst.Equal: "==",
+    cst.NotEqual: "!=",
+    cst.LessThan: "<",
+    cst.LessThanEqual: "<=",
+    cst.GreaterThan: ">",
+    cst.GreaterThanEqual: ">=",
+}
+_MEANING: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_UNARY_MEANING: dict[str, Callable[..., Any]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+    "not": operator.not_,
 }
 _MATH = {f"math.{name}": getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")}
 _BITS = 4096
@@ -86,17 +123,12 @@ def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
         case cst.Attribute():
             text = _text(node)
             return _MATH[text] if text in _MATH else lookup(node)
-        case cst.UnaryOperation(operator=sign, expression=inner) if type(sign) in _UNARY:
-            value = fold(inner, lookup)
-            return _guarded(lambda: _UNARY[type(sign)](value))
-        case cst.BinaryOperation(left=left, operator=op, right=right) if type(op) in _BINARY:
-            a, b = fold(left, lookup), fold(right, lookup)
-            if isinstance(op, cst.Power | cst.LeftShift) and isinstance(b, int) and abs(b) > _BITS:
-                raise NotConstant
-            return _guarded(lambda: _BINARY[type(op)](a, b))
-        case cst.Comparison(left=left, comparisons=[only]) if type(only.operator) in _COMPARE:
-            a, b = fold(left, lookup), fold(only.comparator, lookup)
-            return _guarded(lambda: _COMPARE[type(only.operator)](a, b))
+        case cst.UnaryOperation(operator=sign, expression=inner) if type(sign) in UNARY:
+            return compute(UNARY[type(sign)], fold(inner, lookup))
+        case cst.BinaryOperation(left=left, operator=op, right=right) if type(op) in BINARY:
+            return compute(BINARY[type(op)], fold(left, lookup), fold(right, lookup))
+        case cst.Comparison(left=left, comparisons=[only]) if type(only.operator) in COMPARE:
+            return compute(COMPARE[type(only.operator)], fold(left, lookup), fold(only.comparator, lookup))
         case cst.Tuple(elements=elements) if all(type(e) is cst.Element for e in elements):
             return tuple(fold(e.value, lookup) for e in elements)
         case cst.Call(func=cst.Name(value="float" | "int" as kind), args=[arg]) if arg.keyword is None and not arg.star:
@@ -104,6 +136,17 @@ def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
             return _guarded(lambda: float(operand) if kind == "float" else int(operand))
         case _:
             raise NotConstant
+
+
+def compute(op: str, *operands: object) -> object:
+    """`op` on constants, by its token. Raises `NotConstant` where Python would raise or the number grows too large."""
+    meaning = (_UNARY_MEANING if len(operands) == 1 else _MEANING).get(op)
+    if meaning is None:
+        raise NotConstant
+    last = operands[-1]
+    if op in ("**", "<<") and isinstance(last, int) and abs(last) > _BITS:
+        raise NotConstant
+    return _guarded(lambda: meaning(*operands))
 
 
 def _text(node: cst.BaseExpression) -> str:

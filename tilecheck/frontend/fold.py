@@ -16,8 +16,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.host_arrays import HostArray, array_call, dtype_name
+from tilecheck.frontend.host_arrays import array_attribute, array_call, array_item, array_method, combined, dtype_name
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, ModuleValue, Ref, canonical
+from tilecheck.ir.host_array import HostArray
 
 Lookup = Callable[[str], object]
 CallHook = Callable[[cst.Call], object]
@@ -137,7 +138,7 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 following = fold(target.comparator, lookup, call)
                 compare = _COMPARE.get(type(target.operator))
                 if compare is not None and (isinstance(current, HostArray) or isinstance(following, HostArray)):
-                    return replace(HostArray.combined(current, following), dtype="bool")
+                    return replace(combined(current, following), dtype="bool")
                 if compare is None or not (is_plain(current) and is_plain(following)):
                     return UNKNOWN
                 outcome = _attempt(compare, current, following)
@@ -193,7 +194,7 @@ def attribute_of(base: object, name: str) -> object:
     if isinstance(base, ClassValue):
         return base.scope.own(name) if name in base.scope.bindings else UNKNOWN
     if isinstance(base, HostArray):
-        return base.attribute(name)
+        return array_attribute(base, name)
     if isinstance(base, Instance):
         if name in base.attributes:
             return base.attributes[name]
@@ -205,7 +206,7 @@ def attribute_of(base: object, name: str) -> object:
 def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     """`left op right` on plain values; arrays combine to arrays of unknown contents."""
     if isinstance(left, HostArray) or isinstance(right, HostArray):
-        return HostArray.combined(left, right)
+        return combined(left, right)
     function = _BINARY.get(op)
     if function is None or not (is_plain(left) and is_plain(right)):
         return UNKNOWN
@@ -227,7 +228,7 @@ def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> o
     if isinstance(node.func, cst.Attribute) and not isinstance(function, Ref):
         owner = fold(node.func.value, lookup, call)
         if isinstance(owner, HostArray):
-            return owner.method(node.func.attr.value, args, kwargs)
+            return array_method(owner, node.func.attr.value, args, kwargs)
         return UNKNOWN
     if not isinstance(function, Ref):
         return UNKNOWN
@@ -293,7 +294,7 @@ def _index(node: cst.BaseSlice, lookup: Lookup, call: CallHook | None) -> object
 
 def _subscript(base: object, index: list[object]) -> object:
     if isinstance(base, HostArray):
-        return base.item(index)
+        return array_item(base, index)
     if isinstance(base, tuple | list | str | range) and len(index) == 1 and isinstance(index[0], int | slice):
         if isinstance(index[0], slice) and not is_plain((index[0].start, index[0].stop, index[0].step)):
             return UNKNOWN

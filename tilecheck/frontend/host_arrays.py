@@ -1,193 +1,80 @@
-"""Arrays as host code shows them: shape, dtype, buffer and, where it is trivial, contents.
+"""What host code does with arrays: constructors, attributes, methods, subscripts, dtypes by any of their names.
 
-A `HostArray` is a strided window on a numbered buffer, so that two arguments that share memory are seen to: `x[1:]` and
-`x[:-1]` have one `buffer` and overlapping offsets. An extent that could not be read is None. Contents are kept only as
-a recipe (`full`, `arange`, `values`); whatever else happened to the array makes them None.
-
-Worked example: `cuda.to_device(np.arange(60.0))[1:]` has shape (59,), dtype float64, offset 1, and contents
-`arange` from 1 in steps of 1.
+Worked example: `array_call("numpy.zeros", [(4, 3)], {})` is a `HostArray` of shape (4, 3), dtype float64, contents 0.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tilecheck.frontend.scopes import UNKNOWN, Ref
-
-Extent = int | None
-_buffers = itertools.count(1)
+from tilecheck.ir.host_array import DTYPES, Contents, Extent, HostArray, itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Element `i` (row-major) is `start + i * step`, or `values[i]` when `values` is given."""
-
-    start: float = 0
-    step: float = 0
-    values: tuple[object, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostArray:
-    """`shape` is None when even the rank is unknown. `offset` and `strides` count elements of `buffer`; None when they
-    are unknown. `host` arrays are copied at each launch, so they never overlap on the device.
-    """
-
-    shape: tuple[Extent, ...] | None
-    dtype: str | None = None
-    contents: Contents | None = None
-    host: bool = True
-    buffer: int = field(default_factory=lambda: next(_buffers))
-    offset: int | None = 0
-    strides: tuple[int | None, ...] | None = None
-
-    @property
-    def size(self) -> Extent:
-        """The number of elements, None if an extent is unknown."""
-        total = 1
-        for extent in self.shape if self.shape is not None else (None,):
-            if extent is None:
-                return None
-            total *= extent
-        return total
-
-    def steps(self) -> tuple[int | None, ...]:
-        """The strides in elements, row-major unless stated."""
-        assert self.shape is not None
-        if self.strides is not None:
-            return self.strides
-        result: list[int | None] = []
-        step: int | None = 1
-        for extent in reversed(self.shape):
-            result.append(step)
-            step = None if step is None or extent is None else step * extent
-        return tuple(reversed(result))
-
-    def fresh(self, *, host: bool = True) -> HostArray:
-        """A copy in a buffer of its own."""
-        contents = self.contents if self.contiguous() else None
-        return HostArray(self.shape, self.dtype, contents, host)
-
-    def contiguous(self) -> bool:
-        return self.strides is None
-
-    def vague(self) -> HostArray:
-        """The same array after something unknown was written to it."""
-        return replace(self, contents=None)
-
-    def attribute(self, name: str) -> object:
-        """`array.name`."""
-        if name == "shape":
-            if self.shape is None:
-                return UNKNOWN
-            return tuple(UNKNOWN if extent is None else extent for extent in self.shape)
-        if name == "size":
-            return UNKNOWN if self.size is None else self.size
-        if name == "ndim":
-            return UNKNOWN if self.shape is None else len(self.shape)
-        if name == "dtype":
-            return UNKNOWN if self.dtype is None else Ref(f"numpy.{self.dtype}")
-        if name == "T" and self.shape is not None:
-            steps = tuple(reversed(self.steps())) if len(self.shape) > 1 else self.strides
-            return replace(self, shape=tuple(reversed(self.shape)), strides=steps, contents=None)
-        if name in ("nbytes", "itemsize") and self.dtype is not None:
-            width = itemsize(self.dtype)
-            total: Extent = 1 if name == "itemsize" else self.size
-            return UNKNOWN if width is None or total is None else width * total
-        return UNKNOWN
-
-    def method(self, name: str, args: list[object], kwargs: dict[str, object]) -> object:
-        """`array.name(*args)` where it gives an array."""
-        if name == "astype":
-            return replace(self.fresh(), dtype=dtype_name(args[0]) if args else None)
-        if name in ("copy", "copy_to_host"):
-            return self.fresh()
-        if name in ("ravel", "flatten"):
-            shape = (self.size,)
-            return replace(self, shape=shape) if self.contiguous() else HostArray(shape, self.dtype, host=self.host)
-        if name == "reshape":
-            extents = shape_of(args[0] if len(args) == 1 else tuple(args))
-            if extents is None:
-                return HostArray(None, self.dtype, host=self.host)
-            shape_with_rest = _fill_rest(args[0] if len(args) == 1 else tuple(args), extents, self.size)
-            if self.contiguous():
-                return replace(self, shape=shape_with_rest)
-            return HostArray(shape_with_rest, self.dtype, host=self.host)
-        if name == "view":
-            return replace(self, dtype=dtype_name(args[0]) if args else self.dtype, shape=None, contents=None)
-        return UNKNOWN
-
-    def item(self, index: list[object]) -> object:
-        """`array[index]`: a view, an element if it is known, or UNKNOWN."""
-        if self.shape is None or len(index) > len(self.shape):
+def array_attribute(array: HostArray, name: str) -> object:
+    """`array.name`."""
+    if name == "shape":
+        if array.shape is None:
             return UNKNOWN
-        shape: list[Extent] = []
-        strides: list[int | None] = []
-        offset = self.offset
-        steps = self.steps()
-        for axis, extent in enumerate(self.shape):
-            part = index[axis] if axis < len(index) else slice(None)
-            step = steps[axis]
-            if isinstance(part, slice):
-                if part == slice(None):
-                    shape.append(extent)
-                    strides.append(step)
-                    continue
-                if extent is None or not all(
-                    b is None or isinstance(b, int) for b in (part.start, part.stop, part.step)
-                ):
-                    shape.append(None)
-                    strides.append(step if part.step is None else None)
-                    offset = None
-                    continue
-                start, stop, by = part.indices(extent)
-                shape.append(len(range(start, stop, by)))
-                strides.append(None if step is None else step * by)
-                offset = None if offset is None or step is None else offset + start * step
-            elif isinstance(part, int):
-                at = part + extent if part < 0 and extent is not None else part
-                offset = None if offset is None or step is None else offset + at * step
-            else:
-                return UNKNOWN
-        if not shape:
-            return self._element(offset)
-        view = replace(self, shape=tuple(shape), strides=tuple(strides), offset=offset)
-        return replace(view, contents=self._window(view))
+        return tuple(UNKNOWN if extent is None else extent for extent in array.shape)
+    if name == "size":
+        return UNKNOWN if array.size is None else array.size
+    if name == "ndim":
+        return UNKNOWN if array.shape is None else len(array.shape)
+    if name == "dtype":
+        return UNKNOWN if array.dtype is None else Ref(f"numpy.{array.dtype}")
+    if name == "T" and array.shape is not None:
+        steps = tuple(reversed(array.steps())) if len(array.shape) > 1 else array.strides
+        return replace(array, shape=tuple(reversed(array.shape)), strides=steps, contents=None)
+    if name in ("nbytes", "itemsize") and array.dtype is not None:
+        width = itemsize(array.dtype)
+        total: Extent = 1 if name == "itemsize" else array.size
+        return UNKNOWN if width is None or total is None else width * total
+    return UNKNOWN
 
-    def _element(self, at: int | None) -> object:
-        if self.contents is None or at is None or self.offset is None:
-            return UNKNOWN
-        place = at - self.offset
-        if self.contents.values is not None:
-            inside = 0 <= place < len(self.contents.values)
-            return self.contents.values[place] if inside else UNKNOWN
-        return self.contents.start + place * self.contents.step
 
-    def _window(self, view: HostArray) -> Contents | None:
-        if self.contents is None or self.contents.values is not None:
-            return None
-        if self.contents.step == 0:
-            return self.contents
-        one_axis = len(self.shape or ()) == 1 and len(view.shape or ()) == 1
-        if not one_axis or view.offset is None or self.offset is None:
-            return None
-        own, new = self.steps()[0], view.steps()[0]
-        if not own or new is None:
-            return None
-        first = (view.offset - self.offset) // own
-        return Contents(self.contents.start + first * self.contents.step, self.contents.step * (new // own))
+def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[str, object]) -> object:
+    """`array.name(*args)` where it gives an array."""
+    if name == "astype":
+        return replace(array.fresh(), dtype=dtype_name(args[0]) if args else None)
+    if name in ("copy", "copy_to_host"):
+        return array.fresh()
+    if name in ("ravel", "flatten"):
+        shape = (array.size,)
+        return replace(array, shape=shape) if array.contiguous() else HostArray(shape, array.dtype, host=array.host)
+    if name == "reshape":
+        extents = shape_of(args[0] if len(args) == 1 else tuple(args))
+        if extents is None:
+            return HostArray(None, array.dtype, host=array.host)
+        shape_with_rest = _fill_rest(args[0] if len(args) == 1 else tuple(args), extents, array.size)
+        if array.contiguous():
+            return replace(array, shape=shape_with_rest)
+        return HostArray(shape_with_rest, array.dtype, host=array.host)
+    if name == "view":
+        return replace(array, dtype=dtype_name(args[0]) if args else array.dtype, shape=None, contents=None)
+    return UNKNOWN
 
-    @staticmethod
-    def combined(left: object, right: object) -> HostArray:
-        """The result of an elementwise operation: shape if it is plain, contents unknown."""
-        arrays = [side for side in (left, right) if isinstance(side, HostArray)]
-        shapes = {array.shape for array in arrays}
-        same = len(shapes) == 1 and (len(arrays) == 2 or isinstance(left if arrays[0] is right else right, int | float))
-        dtypes = {array.dtype for array in arrays}
-        dtype = next(iter(dtypes)) if len(dtypes) == 1 and len(arrays) == 2 else None
-        return HostArray(arrays[0].shape if same else None, dtype)
+
+def array_item(array: HostArray, index: list[object]) -> object:
+    """`array[index]`: a view, an element if it is known, or UNKNOWN."""
+    view = array.window(index)
+    if view is None:
+        return UNKNOWN
+    if view.shape:
+        return view
+    found = array.element(view.offset)
+    return UNKNOWN if found is None else found
+
+
+def combined(left: object, right: object) -> HostArray:
+    """The result of an elementwise operation: shape if it is plain, contents unknown."""
+    arrays = [side for side in (left, right) if isinstance(side, HostArray)]
+    shapes = {array.shape for array in arrays}
+    same = len(shapes) == 1 and (len(arrays) == 2 or isinstance(left if arrays[0] is right else right, int | float))
+    dtypes = {array.dtype for array in arrays}
+    dtype = next(iter(dtypes)) if len(dtypes) == 1 and len(arrays) == 2 else None
+    return HostArray(arrays[0].shape if same else None, dtype)
 
 
 _DTYPE_ALIASES = {
@@ -244,28 +131,6 @@ _DTYPE_ALIASES = {
     "u64": "uint64",
     "bf16": "bfloat16",
 }
-_DTYPES = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "float32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-}
-
-
-def itemsize(dtype: str) -> int | None:
-    """Bytes of one element, None for a dtype that is not a plain number."""
-    return _DTYPES.get(dtype)
 
 
 def dtype_name(value: object) -> str | None:
@@ -279,7 +144,7 @@ def dtype_name(value: object) -> str | None:
     else:
         return None
     name = _DTYPE_ALIASES.get(name, name)
-    return name if name in _DTYPES else None
+    return name if name in DTYPES else None
 
 
 def shape_of(value: object) -> tuple[Extent, ...] | None:
@@ -399,7 +264,7 @@ def _numpy_call(
         dtype = _default_dtype(read[1]) if given is None else dtype_name(given)
         return HostArray(read[0], dtype, Contents(values=read[1]), host)
     if name in _ELEMENTWISE and isinstance(first, HostArray):
-        return HostArray.combined(first, args[1] if len(args) > 1 else 0)
+        return combined(first, args[1] if len(args) > 1 else 0)
     if name in _SAME_SHAPE and isinstance(first, HostArray):
         return HostArray(first.shape, first.dtype, None, host)
     if name in ("eye", "identity"):

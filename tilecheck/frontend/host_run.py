@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from tilecheck.frontend.fold import attribute_of, binary, fold, fold_call
-from tilecheck.frontend.host_arrays import HostArray
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -30,6 +29,7 @@ from tilecheck.frontend.scopes import (
     parameters,
 )
 from tilecheck.frontend.source import Source
+from tilecheck.ir.host_array import HostArray
 
 _FUEL = 20_000
 _DEPTH = 6

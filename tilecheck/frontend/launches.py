@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_arrays import HostArray
 from tilecheck.frontend.host_run import HostRun, Seen
 from tilecheck.frontend.numba import Found, find
 from tilecheck.frontend.scopes import UNKNOWN, Resolve, parameters
 from tilecheck.frontend.source import Source
+from tilecheck.ir.host_array import HostArray
 
 Extents3 = tuple[int | None, int | None, int | None]
 Argument = HostArray | int | float | bool | None

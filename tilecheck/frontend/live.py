@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tilecheck.frontend.host_arrays import Contents, HostArray
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref, canonical
+from tilecheck.ir.host_array import Contents, HostArray
 
 _MAX_CONTENTS = 1 << 14
 
@@ -24,6 +24,9 @@ def convert(value: object, function_value: Callable[[Callable[..., Any]], Functi
     if isinstance(value, FunctionType):
         found = function_value(value)
         return found if found is not None else _named(value)
+    path = getattr(value, "numba_path", None)
+    if isinstance(path, str):  # the stand-in of numba says what it stands for
+        return Ref(canonical(path))
     python = getattr(value, "py_func", None)
     if isinstance(python, FunctionType):
         found = function_value(python)

@@ -15,7 +15,7 @@ Invariant: a meaning is the same at every point of the file. A name that is assi
 
 Modules are found by a `Resolver`: `resolve("dims", importer)` gives the `Source` of the module `dims` as seen from the
 file `importer`, or None; relative imports keep their dots (`".dims"`). Modules of tilecheck, numba, cuda, numpy and the
-standard library are never opened. At run time `frontend/live.py` answers the same questions from live objects.
+standard library are never opened. At run time `frontend/tile_live.py` answers the same questions from live objects.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from typing import Protocol
 
 import libcst as cst
 
-from tilecheck.frontend.constants import NotConstant, fold
+from tilecheck.frontend.constants import NotConstant, fold, literal
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import DimDecl
 
-_CLOSED = frozenset(
+# Modules whose source is never opened.
+CLOSED = frozenset(
     {"tilecheck", "tilecheck_runtime", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names}
 )
 
@@ -109,6 +110,8 @@ class Names(Protocol):
 def meaning(node: cst.BaseExpression, names: Names) -> Meaning | None:
     """What the dotted or constant expression `node` means; None if it is unbound or no such expression."""
     match node:
+        case cst.Name(value="True" | "False" | "None"):
+            return Constant(literal(node))
         case cst.Name(value=name):
             return names.name(name)
         case cst.Attribute(value=base, attr=cst.Name(value=attr)):
@@ -190,7 +193,7 @@ class _Value:
 _Binding = _Import | _Def | _Class | _Value
 
 
-def _bindings(statements: Iterator[cst.BaseStatement | cst.BaseSmallStatement]) -> Iterator[tuple[str, _Binding]]:
+def _bindings(statements: Iterator[cst.CSTNode]) -> Iterator[tuple[str, _Binding]]:
     for statement in statements:
         match statement:
             case cst.FunctionDef(name=cst.Name(value=name)):
@@ -253,7 +256,7 @@ def _targets(target: cst.BaseExpression, value: cst.BaseExpression | None) -> It
             pass
 
 
-def statements_of(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement | cst.BaseSmallStatement]:
+def statements_of(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The statements of a block in order, those of nested `if`, `try`, `with` and loops included, defs not entered."""
     blocks: list[cst.CSTNode] = [body]
     while blocks:
@@ -268,6 +271,15 @@ def statements_of(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatemen
                     yield block
                 inner = [child for child in block.children if isinstance(child, _BLOCKS)]
                 blocks.extend(reversed(inner))
+
+
+def bound_names(*nodes: cst.CSTNode) -> frozenset[str]:
+    """The names that the statements at or below `nodes` bind, nested functions not entered."""
+    found: set[str] = set()
+    for node in nodes:
+        inner = statements_of(node) if isinstance(node, (*_BLOCKS, cst.Module)) else iter((node,))
+        found.update(name for name, _ in _bindings(inner))
+    return frozenset(found)
 
 
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.Else, cst.Finally, cst.ExceptHandler, cst.SimpleStatementLine)
@@ -397,7 +409,7 @@ class Scope:
         return External(f"{module}.{item}")
 
     def _module(self, module: str) -> Meaning:
-        if module.partition(".")[0] in _CLOSED:
+        if module.partition(".")[0] in CLOSED:
             return External(module)
         source = self.resolve(module, self.source.path)
         if source is None:

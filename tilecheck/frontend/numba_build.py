@@ -19,8 +19,8 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.fold import fold
-from tilecheck.frontend.host_arrays import HostArray
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
+from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Assign, Const, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
 from tilecheck.ir.simt import AllocArray, Load, SubArray, ThreadVar, Unread
 

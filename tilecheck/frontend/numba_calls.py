@@ -15,10 +15,11 @@ from collections.abc import Callable
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_arrays import HostArray, dtype_name
+from tilecheck.frontend.host_arrays import dtype_name
 from tilecheck.frontend.numba_build import const_array, settled
 from tilecheck.frontend.numba_exprs import Expressions, names_in
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref
+from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Binary, Const, Do, Expr, Extent, Name, Opaque, OpCall, Select, TupleExpr
 from tilecheck.ir.simt import AllocArray, Atomic, Axis, Barrier, BarrierValue, Fence, Load, Store, ThreadVar, Warp
 

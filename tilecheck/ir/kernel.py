@@ -154,7 +154,9 @@ class Function(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Node):
-    """A value nothing is known of, and why (SIMT track)."""
+    """A value nothing is known of, and why. In the tile track it stands where a fault was reported, and for a name of
+    an enclosing function whose value only the run knows.
+    """
 
     reason: str
 

@@ -88,7 +88,7 @@ def _expr(node: ir.Node, top: bool = False) -> str:
         case ir.Name(id=name):
             return name
         case ir.DimRef(key=key):
-            return key.rpartition(".")[2]
+            return key.rpartition("::")[2].rpartition(".")[2]
         case ir.DTypeRef(name=name):
             return name
         case ir.Unary(op=op, operand=operand):
@@ -108,6 +108,8 @@ def _expr(node: ir.Node, top: bool = False) -> str:
         case ir.OpCall(op=op, args=args, kwargs=kwargs):
             named = [f"{name}={show(value)}" for name, value in kwargs]
             return f"{op}({', '.join([*map(show, args), *named])})"
+        case ir.Function(callee=callee, params=params, body=body):
+            return f"<{callee}({', '.join(params)}): {'; '.join(show(statement) for statement in body)}>"
         case ir.Assign(target=target, value=value):
             return f"{target} = {show(value)}"
         case ir.Do(value=value):

@@ -89,11 +89,12 @@ class ViewType:
 
 @dataclass(frozen=True, slots=True)
 class SubTilesType:
-    """`z.tiles(D, ...)`: the block's own tile cut again; indices are local to the block."""
+    """`z.tiles(D, ...)`: the block's own tile, of extents `whole`, cut again; indices are local to the block."""
 
     array: str
     dtype: DType
     shape: tuple[Extent, ...]
+    whole: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)

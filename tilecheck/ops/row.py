@@ -14,7 +14,7 @@ How the parts are used:
 - **Types.** `Op.type_of(args, kwargs)` binds the arguments as a call would and asks the type rule. A rule raises `Refused`
   (wrong at every launch) or `NotYet` (depends on what only the launch says, such as an open dtype). It also moves the
   void axes: the result's `void` is right for every row, axes that the op mixes are gone from it, and it is for the
-  caller to refuse or condition the pairs of `Op.mixed(...)` whose axis is void in the argument.
+  caller to refuse or condition what `Op.mixed(...)` lists.
 - **Values.** In a meaning a tile is a NumPy array of exactly the tile's dtype and shape, a scalar a Python int, float or
   bool, a `Dim` an int, a dtype its class, a tensor or view an object of the interpreter with the methods the meaning uses.
 - **Operators.** `operator` is the IR's token (`+`, `==`, `@`); unary ones are `unary -`, `unary ~`, `unary +`, `unary not`.
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from tilecheck.ir.types import NoneType, Type
+from tilecheck.ir.types import ArrayExtent, NoneType, TileType, TupleType, Type
 
 # The type of an argument that is left out, or given as `None`.
 NONE = NoneType()
@@ -73,7 +73,8 @@ class Effect(Enum):
 
 
 ResultRule = Callable[..., Type]
-# Given the argument types (and keyword argument types): pairs of argument position and axis whose lanes get mixed.
+# Given the argument types (and keyword argument types): pairs of argument position and axis whose lanes get mixed. A tuple
+# argument stands for all tiles in it.
 MixRule = Callable[..., Sequence[tuple[int, int]]]
 
 
@@ -115,9 +116,21 @@ class Op:
             raise Refused("usage", f"`{self.name}`: {error}", f"it is called as `{self.name}{self.shown}`") from None
         return self.result(*args, **named)
 
-    def mixed(self, args: Sequence[Type], kwargs: Mapping[str, Type] | None = None) -> Sequence[tuple[int, int]]:
-        """Pairs of argument position and axis whose lanes this call mixes, `()` for an op that mixes none."""
-        return () if self.mixes is None else self.mixes(*args, **dict(kwargs or {}))
+    def mixed(
+        self, args: Sequence[Type], kwargs: Mapping[str, Type] | None = None
+    ) -> tuple[tuple[int, int, ArrayExtent], ...]:
+        """The void lanes that this call would mix into others: argument position, axis of that tile, and the edge beyond
+        which they lie. Each must be refused, or excluded by the launch condition that the tile's extent divides the edge.
+        """
+        if self.mixes is None:
+            return ()
+        found: list[tuple[int, int, ArrayExtent]] = []
+        for argument, axis in self.mixes(*args, **dict(kwargs or {})):
+            given = args[argument]
+            for tile in given.items if isinstance(given, TupleType) else (given,):
+                if isinstance(tile, TileType):
+                    found += [(argument, axis, edge) for at, edge in tile.void if at == axis]
+        return tuple(dict.fromkeys(found))
 
     @property
     def shown(self) -> str:

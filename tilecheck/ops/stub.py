@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 
 from tilecheck.ops import OPS, Op
@@ -35,7 +36,7 @@ def stub_text(header: str, ops: Mapping[str, Op]) -> str:
     for row in ops.values():
         for owner, definition in signatures(row):
             added.setdefault(owner, []).append(definition)
-    module.body = merged(module.body, added.pop("", []))
+    module.body = merged(list(by_rank(module.body)), added.pop("", []))
     for node in module.body:
         if isinstance(node, ast.ClassDef):
             node.body = merged(node.body, added.pop(node.name, []))
@@ -44,6 +45,33 @@ def stub_text(header: str, ops: Mapping[str, Op]) -> str:
     exported = ast.parse(f"__all__ = {sorted(public(module))!r}").body
     settings = [line for line in header.splitlines() if line.startswith("# mypy:")]
     return "\n".join([*settings, ast.unparse(module), ast.unparse(exported[0]), ""])
+
+
+def by_rank(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """`body` with each function of `*shape: int` spelled out for ranks 1 to 4 and for any rank, the extents apart and as
+    one tuple: how many there are is then part of the result's type.
+    """
+    for node in body:
+        if not isinstance(node, ast.FunctionDef) or node.args.vararg is None or node.args.vararg.arg != "shape":
+            yield node
+            continue
+        for rank in range(1, 5):
+            extents = [ast.arg(name, ast.Name("int")) for name in ("n", "m", "k", "l")[:rank]]
+            whole = ast.arg("shape", ast.parse(f"tuple[{', '.join(['int'] * rank)}]", mode="eval").body)
+            for positional in (extents, [whole]):
+                yield shaped(node, ast.arguments(positional, [], None, [], [], None, []), ", ".join(["Any"] * rank))
+        anything = ast.arg("shape", ast.parse("int | tuple[int, ...]", mode="eval").body)
+        yield shaped(node, ast.arguments([], [], anything, [], [], None, []), "*tuple[Any, ...]")
+
+
+def shaped(node: ast.FunctionDef, arguments: ast.arguments, extents: str) -> ast.FunctionDef:
+    """The function with other positional parameters, and `extents` added to the result's type."""
+    copy = deepcopy(node)
+    arguments.kwonlyargs, arguments.kw_defaults = copy.args.kwonlyargs, copy.args.kw_defaults
+    copy.args = arguments
+    assert copy.returns is not None
+    copy.returns = ast.parse(f"{ast.unparse(copy.returns)[:-1]}, {extents}]", mode="eval").body
+    return copy
 
 
 def signatures(row: Op) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -68,6 +96,8 @@ def public(module: ast.Module) -> set[str]:
     for node in module.body:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Subscript()):
                 names.add(name)
             case ast.ImportFrom(names=aliases):
                 names |= {alias.asname for alias in aliases if alias.asname is not None}

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from tilecheck.interp.arguments import TileMap
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck.verify.tile import TileReport
 
@@ -46,13 +47,22 @@ class Strided:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """One tile kernel: arguments by parameter name, tensors as `Strided`, scalars as Python numbers."""
+class Operand:
+    """A tensor argument: `tile` is one block's tile of what is written, `mapping` how blocks walk a mapped one."""
 
-    report: TileReport
-    arguments: Mapping[str, object]
+    array: Strided
+    tile: tuple[int, ...] | None
+    mapping: TileMap | None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a compiled kernel: arguments by parameter name, scalars as Python numbers."""
+
+    kernel: str
+    program: Any
+    arguments: Mapping[str, Operand | int | float | bool]
     grid: Grid
-    dims: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,14 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Upload:
+    """Elements of the host array `source`, which nobody changes any more, to `target`."""
+
+    target: Strided
+    source: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Download:
     """Elements of `source` to the host array `target`."""
 
@@ -71,7 +89,7 @@ class Download:
     source: Strided
 
 
-Work = Launch | Copy | Download
+Work = Launch | Copy | Upload | Download
 
 
 class Event(Protocol):
@@ -100,8 +118,8 @@ class Stream(Protocol):
         the work is over.
         """
 
-    def mark(self) -> Event:
-        """The end of everything submitted so far."""
+    def mark(self, after: tuple[Event, ...]) -> Event:
+        """The end of everything submitted so far and of `after`; fails with what failed there."""
 
 
 class Backend(Protocol):
@@ -119,6 +137,9 @@ class Backend(Protocol):
 
     def download(self, source: Strided) -> Array:
         """A fresh host array of the source's values; over when it returns."""
+
+    def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Any:
+        """The program of a checked kernel for one specialisation key; kept and reused by the caller."""
 
     def stream(self) -> Stream: ...
     def graph(self, work: tuple[Work, ...]) -> Graph: ...

@@ -10,14 +10,31 @@ waits for what was submitted, as `concurrent.futures` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import import_module
+from typing import Any
 
 import numpy as np
 
-from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Work
+from tilecheck.interp.arguments import TensorArgument, Trap
+from tilecheck.interp.compile import Program, compile_kernel
+from tilecheck.interp.tile import execute
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import (
+    Array,
+    Buffer,
+    Copy,
+    Download,
+    Event,
+    Graph,
+    Launch,
+    Operand,
+    Strided,
+    Upload,
+    Work,
+)
+from tilecheck_runtime.errors import KernelStopped
 
 # As CUDA's allocator: what is aligned there is aligned here.
 ALIGNMENT = 256
@@ -88,13 +105,13 @@ class CPUStream:
         match work:
             case CPUGraph(items):
                 return self._put(_Item(items, after, keep))
-            case Launch() | Copy() | Download():
+            case Launch() | Copy() | Upload() | Download():
                 return self._put(_Item((work,), after, keep))
             case _:
                 raise TypeError(f"{work!r} is no work of the CPU")
 
-    def mark(self) -> CPUEvent:
-        return self._put(_Item((), (), None))
+    def mark(self, after: tuple[Event, ...]) -> CPUEvent:
+        return self._put(_Item((), after, None))
 
     def _put(self, item: _Item) -> CPUEvent:
         return CPUEvent(self._worker.submit(item))
@@ -103,12 +120,25 @@ class CPUStream:
 def _perform(work: Work) -> None:
     match work:
         case Launch():
-            arguments = {n: array(a) if isinstance(a, Strided) else a for n, a in work.arguments.items()}
-            import_module("tilecheck.interp.tile").run(work.report, arguments, work.grid, work.dims)
+            _launch(work)
         case Copy():
             array(work.target)[...] = array(work.source)
+        case Upload():
+            array(work.target)[...] = work.source
         case Download():
             work.target[...] = array(work.source)
+
+
+def _launch(launch: Launch) -> None:
+    arguments = {
+        name: TensorArgument(array(a.array), a.tile, a.mapping) if isinstance(a, Operand) else a
+        for name, a in launch.arguments.items()
+    }
+    try:
+        execute(launch.program, arguments, launch.grid)
+    except Trap as trap:
+        place = f"{trap.path}:{trap.line}: in `{launch.kernel}`, block {trap.block}"
+        raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(place,)) from None
 
 
 class _Bytes:
@@ -142,6 +172,9 @@ class _CPU:
 
     def download(self, source: Strided) -> Array:
         return array(source).copy(order="C")
+
+    def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Program:
+        return compile_kernel(report.kernel, report.types, dims)
 
     def stream(self) -> CPUStream:
         return CPUStream()

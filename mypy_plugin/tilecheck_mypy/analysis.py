@@ -1,0 +1,104 @@
+"""One file, from mypy's tree to findings: the host IR from the tree, kernels from the text, the rest is the core's.
+
+Invariant: nothing here decides what is right or wrong; without this module the linter finds the same.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from mypy import nodes
+from mypy.errors import Errors
+from mypy.modulefinder import BuildSource
+from mypy.nodes import FuncDef, FuncItem, MypyFile
+from mypy.util import DecodeError, decode_python_encoding
+
+from tilecheck.check import Options, analyse, judge
+from tilecheck.checked import Checked
+from tilecheck.diagnostic import Diagnostic
+from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.ir import host as ir
+from tilecheck.modules import Modules
+from tilecheck_mypy.expressions import Types
+from tilecheck_mypy.host import read_host
+from tilecheck_mypy.names import KERNEL
+from tilecheck_mypy.slices import kernels_of, sliced
+
+
+def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], text: str | None) -> list[Diagnostic]:
+    """What the core says about `file`. Without its `text` only host code is looked at."""
+    host = read_host(file, types, checked)
+    path = host.path
+    options = Options()
+    if text is None or not kernels_of(host):
+        return list(judge(Checked(path, text or ""), options).diagnostics)
+    source = Source(path, sliced(text, host, starts(file)))
+    try:
+        analysed = analyse(source, Modules(), options)
+    except Unreadable:
+        # mypy's own parser knows newer syntax than the Python that runs it.
+        analysed = Checked(path, text)
+    return list(judge(replace(analysed, text=text), options).diagnostics)
+
+
+def starts(file: MypyFile) -> Iterator[int]:
+    """The lines where the top-level statements of the file begin, decorators included."""
+    for statement in file.defs:
+        match statement:
+            case nodes.Decorator(original_decorators=decorators) | nodes.ClassDef(decorators=decorators):
+                yield min([statement.line, *(decorator.line for decorator in decorators)])
+            case _:
+                yield statement.line
+
+
+def text_of(file: MypyFile, errors: Errors) -> str | None:
+    """The source of `file` as mypy read it: from the path, its shadow file, or the command line."""
+    if file.path == "<string>":
+        return next((s.text for s in gc.get_objects() if isinstance(s, BuildSource) and s.text is not None), None)
+    try:
+        with open(errors.find_shadow_file_mapping(file.path) or file.path, "rb") as stream:
+            text = decode_python_encoding(stream.read())
+    except (OSError, DecodeError):
+        return None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
+    """Where the last call in `unit` ends that mypy is sure to tell us about, in mypy's counting; (0, 0) without any.
+
+    Missing one costs a second look, an invented one would cost the findings: so only calls count whose callee is
+    declared as ours, or that are methods of what such a call returned.
+    """
+    module = read_host(file, {}, lambda _: False)
+    body: list[ir.Stmt]
+    if isinstance(unit, MypyFile):
+        body = [node for node in module.body if not isinstance(node, ir.Function)]
+    else:
+        inner = (n for n in ir.walk(*module.body) if isinstance(n, ir.Function) and n.span.line == unit.line)
+        body = list(islice(inner, 1))
+    ours: set[str] = set()
+    ends = [(0, 0)]
+    for node in ir.walk(*body):
+        if isinstance(node, ir.HostParam) and node.type is not None and node.type.name.startswith("tilecheck."):
+            ours.add(node.name)
+        elif isinstance(node, ir.Assign) and node.value is not None and _ours(node.value, ours):
+            ours.update(target.id for target in node.targets if isinstance(target, ir.Name))
+        elif isinstance(node, ir.Call) and _ours(node, ours):
+            ends.append((node.span.end_line, node.span.end_column - 1))
+    return max(ends)
+
+
+def _ours(node: ir.Expr, names: set[str]) -> bool:
+    match node:
+        case ir.Call(func=func):
+            return _ours(func, names)
+        case ir.Attr(base=base, full=full):
+            return full.startswith("tilecheck.") if full is not None else _ours(base, names)
+        case ir.Name(id=name, full=full, type=type_):
+            ours = full is not None and full.startswith("tilecheck.")
+            return ours or (full is None and name in names) or (type_ is not None and type_.name == KERNEL)
+        case _:
+            return False

@@ -1,0 +1,24 @@
+"""Which files are worth a look: the text gate of the linter, asked of mypy's tree, which has the imports at hand."""
+
+from __future__ import annotations
+
+from mypy import nodes
+from mypy.nodes import MypyFile
+
+# Imports that can make a file ours: the text gate of the linter, asked of mypy's tree.
+ROOTS = frozenset({"tilecheck", "numba", "numba_cuda", "cuda"})
+
+
+def mentions_kernels(file: MypyFile) -> bool:
+    """Whether the file imports something that kernels or their host code are written with."""
+    for statement in file.imports:
+        match statement:
+            case nodes.Import(ids=ids):
+                modules = [module for module, _ in ids]
+            case nodes.ImportFrom(id=module) | nodes.ImportAll(id=module):
+                modules = [module]
+            case _:
+                continue
+        if any(not ROOTS.isdisjoint(module.split(".")) for module in modules):
+            return True
+    return False

@@ -1,0 +1,251 @@
+"""From the arguments of a kernel call to what each parameter gets, and to the values of the kernel's Dims.
+
+A `Mut` parameter wants a partition, a `Mapped` one a mapped partition, `Shared` and `Atomic` ones a tensor, scalars a
+Python number (NumPy's count too). Nothing is converted on the way: another dtype or rank is an error that says how.
+
+Dims are bound in this order, and each later source must agree with the first: `size=`, the tiles of output partitions,
+the extents of `Shared` and `Atomic` tensors, `where(...)`. What no source binds is an error that names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tilecheck.interp.arguments import TileMap
+from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
+from tilecheck_runtime.elements import Elements
+from tilecheck_runtime.errors import LaunchRefused, UsageError
+from tilecheck_runtime.ledger import Loan
+from tilecheck_runtime.partition import Partition
+from tilecheck_runtime.tensor import Tensor
+
+T = TypeVar("T")
+
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """What a tensor parameter got. `loan` is that of the handle, `value` the handle itself."""
+
+    param: TensorParam
+    elements: Elements
+    loan: Loan | None
+    value: Tensor | Partition
+    tile: tuple[int, ...] | None = None
+    exact: bool = True
+    mapping: TileMap | None = None
+
+    @property
+    def name(self) -> str:
+        """The parameter, in backticks."""
+        return f"`{self.param.name}`"
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the kernel may write it."""
+        return self.param.access is not Access.SHARED
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the whole tensor."""
+        return self.elements.layout.shape
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    """What a scalar parameter got."""
+
+    param: ScalarParam
+    value: int | float | bool
+
+
+Argument = TensorArgument | ScalarArgument
+
+
+def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Argument, ...]:  # fmt: skip
+    """One argument per parameter of the kernel, in its order.
+
+    Raises UsageError for a call that does not fit the signature, LaunchRefused for an argument of the wrong kind, rank
+    or dtype, BorrowError for one that was moved.
+    """
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        takes = ", ".join(f"`{p.name}`" for p in kernel.params)
+        raise UsageError(f"`{kernel.name}` cannot be called like this: {error}", f"it takes {takes}") from None
+    bound.apply_defaults()
+    return tuple(
+        _tensor(kernel, param, bound.arguments[param.name])
+        if isinstance(param, TensorParam)
+        else ScalarArgument(param, _scalar(kernel, param, bound.arguments[param.name]))
+        for param in kernel.params
+    )
+
+
+def _tensor(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgument:
+    name = f"`{param.name}`"
+    if param.access in (Access.MUT, Access.MAPPED):
+        argument = _partitioned(kernel, param, value)
+    elif isinstance(value, Tensor):
+        value._usable(name)
+        argument = TensorArgument(param, value._elements, value._loan, value)
+    elif isinstance(value, Partition):
+        raise LaunchRefused(
+            f"{name} of `{kernel.name}` is {_access(param)} and wants a tensor, it got a partition",
+            f"pass the tensor itself, without `partition`: {name} is not cut into tiles",
+            rule="usage",
+        )
+    else:
+        raise _no_tensor(kernel, param, value)
+    if param.access is Access.ATOMIC and isinstance(value, Tensor):
+        value._writable(name)
+    _check_kind(kernel, argument)
+    return argument
+
+
+def _partitioned(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgument:
+    name = f"`{param.name}`"
+    wants_map = param.access is Access.MAPPED
+    if isinstance(value, Tensor):
+        tile = ", ".join("64" for _ in value.shape) or "64"
+        mapped = ".map(...)" if wants_map else ""
+        raise LaunchRefused(
+            f"{name} of `{kernel.name}` is {_access(param)} and wants a partition, it got a whole tensor",
+            f"cut it into one tile per block: `{param.name}.partition({tile}){mapped}`",
+            rule="unpartitioned-output",
+        )
+    if not isinstance(value, Partition):
+        raise _no_tensor(kernel, param, value)
+    if wants_map != (value.mapping is not None):
+        raise LaunchRefused(
+            f"{name} of `{kernel.name}` is {_access(param)}, it got a partition {'without' if wants_map else 'with'} a map",
+            "add `.map(shape, blocks=n)`" if wants_map else "leave out `.map(...)`, or make the parameter `Mapped`",
+        )
+    value._usable(name)
+    return TensorArgument(param, value._elements, value._loan, value, value.tile, value.exact, value.mapping)
+
+
+def _no_tensor(kernel: Kernel, param: TensorParam, value: Any) -> LaunchRefused:
+    kind = type(value).__name__
+    way_out = "copy it to the device: `tc.asarray(...)`, or borrow it: `tc.from_dlpack(...)`"
+    if isinstance(value, int | float | np.generic):
+        way_out = "a scalar is annotated `int`, `float` or `bool`"
+    elif kind in ("DeviceOp", "LaunchOp", "Running"):
+        way_out = "chain it: `op.then(lambda x: ...)`" if kind != "Running" else "`wait()` for its value"
+    return LaunchRefused(
+        f"`{param.name}` of `{kernel.name}` is a tensor parameter, it got a `{kind}`", way_out, rule="usage"
+    )
+
+
+def _check_kind(kernel: Kernel, argument: TensorArgument) -> None:
+    param, elements = argument.param, argument.elements
+    if param.extents is not None and len(param.extents) != len(argument.shape):
+        raise LaunchRefused(
+            f"{argument.name} has {len(argument.shape)} axes, shape {argument.shape}; `{kernel.name}` wants "
+            f"{len(param.extents)}",
+            "`reshape` it, or annotate the parameter otherwise",
+            rule="shape-mismatch",
+        )
+    if param.dtype is not None and param.dtype != elements.dtype.name:
+        raise LaunchRefused(
+            f"{argument.name} holds {elements.dtype.name}, `{kernel.name}` wants {param.dtype}",
+            f"convert it: `{param.name}.astype(tc.{param.dtype})`, or annotate the parameter otherwise",
+            rule="dtype-mismatch",
+        )
+
+
+def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | bool:
+    plain = value.item() if isinstance(value, np.generic) else value
+    match param.kind:
+        case "bool" if isinstance(plain, bool):
+            return plain
+        case "float" if isinstance(plain, float | int) and not isinstance(plain, bool):
+            return float(plain)
+        case "int" if hasattr(plain, "__index__") and not isinstance(plain, bool):
+            number = operator.index(plain)
+            if not INT_MIN <= number <= INT_MAX:
+                raise LaunchRefused(
+                    f"`{param.name}` of `{kernel.name}` is {number}, kernel ints have 64 bits", rule="index-overflow"
+                )
+            return number
+    raise LaunchRefused(
+        f"`{param.name}` of `{kernel.name}` is a scalar `{param.kind}`, it got {_shown(value)}",
+        f"pass a Python {param.kind}",
+        rule="dtype-mismatch",
+    )
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float | str | np.generic) else f"a `{type(value).__name__}`"
+
+
+def _access(param: TensorParam) -> str:
+    return "open" if param.access is None else f"`{param.access.value}`"
+
+
+# ---- Dims
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a value of a Dim comes from; `place` completes `expected ... from`, `clash` starts the error."""
+
+    key: str
+    value: int
+    place: str
+    clash: str
+    rule: str = "shape-mismatch"
+
+
+def bind_dims(kernel: Kernel, arguments: tuple[Argument, ...], where: Mapping[str, int]) -> dict[str, int]:
+    """The value of each Dim of the kernel by key. Raises LaunchRefused for two values or none."""
+    first: dict[str, _Source] = {}
+    for source in _sources(kernel, arguments, where):
+        known = first.setdefault(source.key, source)
+        if known.value != source.value:
+            raise LaunchRefused(
+                f"{source.clash}, expected {known.value}: `{kernel.dims[source.key].name}` is {known.value} from "
+                f"{known.place}",
+                "one `Dim` has one value in a launch: make the two agree, or declare a second `Dim`",
+                rule=source.rule,
+            )
+    for key, decl in kernel.dims.items():
+        if key not in first:
+            raise LaunchRefused(
+                f"`{decl.name}` of `{kernel.name}` has no value: no argument binds it",
+                f"bind it: `{kernel.name}.where({decl.name}=64)(...)`",
+                rule="unbound-dim",
+            )
+    return {key: source.value for key, source in first.items()}
+
+
+def _sources(kernel: Kernel, arguments: tuple[Argument, ...], where: Mapping[str, int]) -> Iterator[_Source]:
+    for key, decl in kernel.dims.items():
+        if decl.size is not None:
+            yield _Source(key, decl.size, "its definition", f"`{decl.name}` is {decl.size}")
+    tensors = [a for a in arguments if isinstance(a, TensorArgument) and a.param.extents is not None]
+    for argument in tensors:
+        if argument.tile is not None:
+            yield from _extents(argument, argument.tile, "the tile of ")
+    for argument in tensors:
+        if argument.tile is None:
+            yield from _extents(argument, argument.shape, "the extent of ")
+    for name, value in where.items():
+        for key, decl in kernel.dims.items():
+            if decl.name == name:
+                text = f"`where({name}={value})`"
+                yield _Source(key, value, text, f"{text} binds {value}", "unbound-dim")
+
+
+def _extents(argument: TensorArgument, extents: tuple[int, ...], what: str) -> Iterator[_Source]:
+    for axis, (key, extent) in enumerate(zip(argument.param.extents or (), extents, strict=True)):
+        if key is not None:
+            clash = f"{what}{argument.name} is {extent} on axis {axis}"
+            yield _Source(key, extent, f"{what}{argument.name} on axis {axis}", clash)

@@ -1,0 +1,167 @@
+"""One run of an op: where its work goes, what it waits for, what it holds until somebody waits for it.
+
+An execution submits to one stream. Before each piece of work it turns the loans of that piece into running ones and
+learns which other executions must be over first; the work then waits for their events on the device, never the host.
+Within one execution order is that of submission, and a piece after a failed one does not run.
+
+Two executions may not wait for each other: a function inside op A that touches what op B holds, while B waits for A,
+is refused with the borrow rule instead of hanging.
+
+A `Recording` is an execution that runs nothing: the work goes into a graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from tilecheck_runtime.backends import Copy, Download, Event, Graph, Launch, Upload, Work
+from tilecheck_runtime.errors import BorrowError, OpError
+from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State, before, release
+from tilecheck_runtime.stream import Stream
+
+
+class Execution:
+    """One run of an op on `stream`."""
+
+    records = False
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.loans: list[Loan] = []
+        # Executions that this one waits for, while they matter.
+        self.waits_for: set[Execution] = set()
+        self._pending: list[Event] = []
+        self._host_copies: list[Event] = []
+        self._last: Event | None = None
+        self._submitted = threading.Event()
+        with stream._lock:
+            stream._executions.add(self)
+
+    def hold(self, loans: Sequence[Loan]) -> None:
+        """Take the loans of a piece of work that is about to be submitted, behind all that conflicts with them.
+
+        Raises BorrowError if one of those waits for this execution itself.
+        """
+        with LOCK:
+            earlier = {owner for owner in before(loans, self) if isinstance(owner, Execution)}
+            for other in earlier:
+                if self in _all_waited_for(other):
+                    raise BorrowError(
+                        "this op would wait for an op that waits for it",
+                        "run what the inner function needs before the outer op",
+                        rule=CONFLICT,
+                    )
+            self.waits_for |= earlier
+            for loan in loans:
+                loan.state, loan.owner = State.RUNNING, self
+            self.loans += loans
+        for other in earlier:
+            self.follow(other)
+
+    def follow(self, other: Execution) -> None:
+        """Let what comes next wait for `other`, from whichever stream it is."""
+        if other is not self:
+            with LOCK:
+                self.waits_for.add(other)
+            self._pending.append(other.event())
+
+    def submit(self, work: Work | Graph, keep: object) -> None:
+        """Queue one piece of work."""
+        after = (*self._pending, *(() if self._last is None else (self._last,)))
+        self._pending.clear()
+        self._last = self.stream._queue.submit(work, after, keep)
+        if isinstance(work, Download):
+            self._host_copies.append(self._last)
+
+    def settle(self) -> None:
+        """Wait until arrays on their way to the host have arrived: a user's function is going to see them."""
+        for event in self._host_copies:
+            event.wait()
+        self._host_copies.clear()
+
+    def finish(self) -> Event:
+        """The end of everything submitted; nothing can be added any more."""
+        if self._last is None or self._pending:
+            after = (*self._pending, *(() if self._last is None else (self._last,)))
+            self._last = self.stream._queue.mark(after)
+        self._last.then(self.waits_for.clear)
+        self._submitted.set()
+        return self._last
+
+    def event(self) -> Event:
+        """The end of the whole execution, once another thread has submitted all of it."""
+        self._submitted.wait()
+        if self._last is None:
+            raise OpError("the op that this one follows was not submitted")
+        return self._last
+
+    def over(self) -> bool:
+        """Whether everything was submitted and is over."""
+        return self._submitted.is_set() and self._last is not None and self._last.done()
+
+    def release(self) -> None:
+        """End the loans: the host knows that the work is over."""
+        _end(self.loans)
+
+    def abandon(self) -> None:
+        """Nobody will wait: end the loans as soon as the work is over."""
+        loans = self.loans
+        if loans:
+            self.event().then(lambda: _end(loans))
+
+
+class Recording(Execution):
+    """Collects work for a graph; `allocates` says whether ops that make memory may take part."""
+
+    records = True
+
+    def __init__(self, stream: Stream, *, allocates: bool) -> None:
+        super().__init__(stream)
+        self.allocates = allocates
+        self.work: list[Work] = []
+        self.kept: list[object] = []
+
+    def hold(self, loans: Sequence[Loan]) -> None:
+        """Recording runs nothing, so there is nothing to wait for; the loans go to the graph."""
+        with LOCK:
+            for loan in loans:
+                loan.state, loan.owner = State.RECORDED, self
+            self.loans += loans
+
+    def follow(self, other: Execution) -> None:
+        """A shared op that ran before is over or ordered by its data at each replay."""
+
+    def submit(self, work: Work | Graph, keep: object) -> None:
+        """Record one piece of work. Raises OpError (capture) for copies to the host and for other graphs."""
+        match work:
+            case Launch() | Copy() | Upload():
+                self.work.append(work)
+                self.kept.append(keep)
+            case Download():
+                raise OpError(
+                    "a graph cannot record a copy to the host",
+                    "launch it, then read the output: `graph.launch().sync()`, `z.numpy()`",
+                    rule="capture",
+                )
+            case _:
+                raise OpError(
+                    "a graph cannot record the launch of another graph",
+                    "launch them one after the other: `first.launch().then(lambda _: second.launch())`",
+                    rule="capture",
+                )
+
+
+def _end(loans: list[Loan]) -> None:
+    release(loans)
+    loans.clear()
+
+
+def _all_waited_for(execution: Execution) -> set[Execution]:
+    found: set[Execution] = set()
+    stack = [execution]
+    while stack:
+        for other in stack.pop().waits_for - found:
+            found.add(other)
+            stack.append(other)
+    return found

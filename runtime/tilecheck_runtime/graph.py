@@ -1,0 +1,161 @@
+"""Graphs: work captured once and launched again and again.
+
+Capturing runs nothing. `op.graph()` captures an op whole; ops that make memory take part, and the memory belongs to the
+graph. `CudaGraph.scope(stream)` records ops one by one: the borrow of a recorded op ends with `record`, so that the next
+one may write the same tensor, and they run in recorded order at each launch. A scope records launches, copies and values
+and what is combined of them, no new memory. Copies to the host cannot be captured at all.
+
+A graph owns what it captured: as long as it exists, what it writes cannot be taken over by anybody else, and nothing it
+uses can be moved. Between launches everything may be read, and what the graph only reads may be written. While a launch
+is in flight the rules of every `Running` hold.
+
+    with tc.CudaGraph.scope(s) as scope:
+        scope.record(copy(h.partition(8), x))
+        scope.record(copy(z.partition(8), h))
+    scope.graph.launch().sync_on(s)
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from tilecheck_runtime import phase
+from tilecheck_runtime.backends import default
+from tilecheck_runtime.errors import OpError
+from tilecheck_runtime.execution import Execution, Recording
+from tilecheck_runtime.ledger import LOCK, Access, Loan, Request, State, hold, release
+from tilecheck_runtime.nodes import Replay
+from tilecheck_runtime.op import DeviceOp, Life
+from tilecheck_runtime.phase import Phase
+from tilecheck_runtime.running import Running
+from tilecheck_runtime.stream import Stream, next_stream
+
+R = TypeVar("R", covariant=True)
+S = TypeVar("S")
+
+_TAKEN = object()
+
+
+class CudaGraph(Generic[R]):
+    """Captured work on `stream`."""
+
+    def __init__(self, recording: Recording, value: R) -> None:
+        self.stream = recording.stream
+        self._loans = tuple(recording.loans)
+        self._kept = recording.kept
+        self._graph = default().graph(tuple(recording.work))
+        self._value: Any = value
+        self._nodes = len(recording.work)
+        with LOCK:
+            for loan in self._loans:
+                loan.state, loan.owner = State.CAPTURED, None
+
+    def launch(self) -> DeviceOp[None]:
+        """An op that replays the graph. Run it on any stream; replays are in order through their data."""
+        mine = frozenset(loan.number for loan in self._loans)
+        requests = tuple(
+            Request(
+                loan.ledger,
+                loan.region,
+                Access.EXCLUDE if loan.exclusive else Access.SHARE,
+                "a tensor of the graph",
+                loan,
+                exempt=mine,
+            )
+            for loan in self._loans
+        )
+        return DeviceOp("`graph.launch`", Replay(self), hold(requests, "`graph.launch`", in_order=True))
+
+    def update(self, op: DeviceOp[S]) -> Running[S]:
+        """Run `op` on the graph's stream, before whatever is launched there next; does not wait."""
+        return op.run(self.stream)
+
+    def take_output(self) -> R:
+        """The value of the captured op, once. Its tensors change with each launch."""
+        if self._value is _TAKEN:
+            raise OpError("the output of the graph was taken already")
+        value, self._value = self._value, _TAKEN
+        return value  # type: ignore[no-any-return]
+
+    @staticmethod
+    def scope(stream: Stream | None = None) -> Scope:
+        """A `with` block whose `record(op)` fills a graph."""
+        return Scope(next_stream() if stream is None else stream)
+
+    def _replay(self, execution: Execution) -> None:
+        execution.submit(self._graph, self)
+
+    def __del__(self) -> None:
+        # Not left to the loans' own end: an error's traceback may still refer to one.
+        release(getattr(self, "_loans", ()))
+
+    def __repr__(self) -> str:
+        return f"<CudaGraph of {self._nodes} nodes on {self.stream}>"
+
+
+class Scope:
+    """The recording of a graph, op by op. `graph` is there after the block."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._recording = Recording(stream, allocates=False)
+        self._phase: Any = None
+        self._graph: CudaGraph[None] | None = None
+
+    @property
+    def graph(self) -> CudaGraph[None]:
+        """The finished graph. Raises OpError (capture) before the block ends, or if it ended with an error."""
+        if self._graph is None:
+            raise OpError("the graph is there when its scope has ended without an error", rule="capture")
+        return self._graph
+
+    def record(self, op: DeviceOp[S]) -> S:
+        """Add an op: its value, whose tensors hold nothing before the first launch.
+
+        Raises OpError (capture) for what a graph cannot record; the graph is then as before.
+        """
+        if self._phase is None:
+            raise OpError("`record` outside the `with` block of its scope", rule="capture")
+        return record(op, self._recording)
+
+    def __enter__(self) -> Scope:
+        phase.refuse_running("scope")
+        self._phase = phase.inside(Phase.SCOPE)
+        self._phase.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._phase.__exit__(kind, error, trace)
+        self._phase = None
+        if error is None:
+            self._graph = CudaGraph(self._recording, None)
+        else:
+            self._recording.release()
+
+
+def capture(op: DeviceOp[S], stream: Stream | None) -> CudaGraph[S]:
+    """`op.graph(stream)`."""
+    phase.refuse_running("graph")
+    recording = Recording(next_stream() if stream is None else stream, allocates=True)
+    with phase.inside(Phase.CAPTURE):
+        value = record(op, recording)
+    return CudaGraph(recording, value)
+
+
+def record(op: DeviceOp[S], recording: Recording) -> S:
+    """Take `op` and put its work into `recording`, all or nothing."""
+    op._attempted = True
+    op._take("record", Life.STARTED)
+    work, loans = len(recording.work), len(recording.loans)
+    try:
+        with op._all_or_nothing():
+            value: S = op._evaluate(recording)
+    except BaseException:
+        undone: list[Loan] = recording.loans[loans:]
+        del recording.work[work:], recording.kept[work:], recording.loans[loans:]
+        for loan in undone:
+            loan.state = State.ENDED
+        raise
+    return value

@@ -1,0 +1,77 @@
+"""`Running`: work that was submitted and holds what it borrowed until somebody waits for it.
+
+`wait()` or `await` ends the borrows and gives the value, or raises the error of the work, every time it is asked. A
+`Running` that is dropped keeps its buffers until the work is over and then lets go of them. Waiting never spins: `wait`
+blocks on the event, `await` is woken by it. It may be waited for from any thread, and from several.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+from tilecheck_runtime import phase
+from tilecheck_runtime.execution import Execution
+from tilecheck_runtime.stream import Stream
+
+R = TypeVar("R", covariant=True)
+
+
+class Running(Generic[R]):
+    """Work on a stream. Made by `op.run()`."""
+
+    def __init__(self, execution: Execution, value: R) -> None:
+        self._execution = execution
+        self._event = execution.event()
+        self._value = value
+
+    @property
+    def stream(self) -> Stream:
+        """Where it runs."""
+        return self._execution.stream
+
+    def done(self) -> bool:
+        """Whether the work is over. The borrows end with `wait()`, not with the work."""
+        return self._event.done()
+
+    def wait(self) -> R:
+        """Block until the work is over and end its borrows.
+
+        Raises KernelStopped if a check inside a kernel failed, and whatever else went wrong in the work.
+        """
+        phase.refuse_running("wait")
+        return self._collect()
+
+    def _collect(self) -> R:
+        try:
+            self._event.wait()
+        finally:
+            self._execution.release()
+        return self._value
+
+    def __await__(self) -> Generator[Any, None, R]:
+        phase.refuse_running("await")
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def over() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        self._event.then(over)
+        yield from woken
+        return self._collect()
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was an execution.
+        execution = getattr(self, "_execution", None)
+        if execution is not None:
+            execution.abandon()
+
+    def __repr__(self) -> str:
+        return f"<Running on {self.stream}: {'over' if self.done() else 'in flight'}>"

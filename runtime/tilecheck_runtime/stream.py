@@ -1,0 +1,103 @@
+"""Streams: queues of the device, and the policy that picks one for an op that names none.
+
+By default four streams take turns, so that independent ops overlap. Dependent ones are ordered through their data
+whatever stream they are on, so the policy never decides whether a program is right. A policy is any object with
+`next_stream()`; it may be called from several threads at once.
+
+    with tc.streams(tc.Single()):
+        ...                          # everything in here on one stream, in order
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from tilecheck_runtime import phase
+from tilecheck_runtime.backends import default
+from tilecheck_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.execution import Execution
+
+_numbers = count(1)
+
+
+class Stream:
+    """Work submitted to one stream runs in order. Any number may exist, at little cost."""
+
+    def __init__(self) -> None:
+        self._queue = default().stream()
+        self._number = next(_numbers)
+        self._executions: weakref.WeakSet[Execution] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def synchronize(self) -> None:
+        """Wait for everything submitted so far, as if each `Running` of it had been waited for. Errors stay with theirs."""
+        phase.refuse_running("synchronize")
+        with self._lock:
+            executions = list(self._executions)
+        self._queue.mark(()).wait()
+        for execution in executions:
+            if execution.over():
+                execution.release()
+
+    def __repr__(self) -> str:
+        return f"<Stream {self._number}>"
+
+
+class Policy(Protocol):
+    """Who picks streams."""
+
+    def next_stream(self) -> Stream: ...
+
+
+class RoundRobin:
+    """`size` streams take turns."""
+
+    def __init__(self, size: int = 4) -> None:
+        if size < 1:
+            raise UsageError(f"a round robin of {size} streams", "at least 1")
+        self._streams = [Stream() for _ in range(size)]
+        self._turns = count()
+
+    def next_stream(self) -> Stream:
+        """The next one in turn."""
+        return self._streams[next(self._turns) % len(self._streams)]
+
+
+class Single:
+    """One stream for everything."""
+
+    def __init__(self, stream: Stream | None = None) -> None:
+        self._stream = Stream() if stream is None else stream
+
+    def next_stream(self) -> Stream:
+        """The one."""
+        return self._stream
+
+
+_standard = RoundRobin()
+_policy: ContextVar[Policy] = ContextVar("policy", default=_standard)
+
+
+@contextmanager
+def streams(policy: Policy) -> Iterator[Policy]:
+    """Let `policy` pick the streams within the block, in this thread or task."""
+    if not callable(getattr(policy, "next_stream", None)):
+        raise UsageError(f"a `{type(policy).__name__}` has no `next_stream()`", "see `tc.RoundRobin`")
+    token = _policy.set(policy)
+    try:
+        yield policy
+    finally:
+        _policy.reset(token)
+
+
+def next_stream() -> Stream:
+    """The stream for an op that names none."""
+    return _policy.get().next_stream()

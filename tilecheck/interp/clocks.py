@@ -1,0 +1,137 @@
+"""Happens-before by vector clocks, cheap for the shape of a GPU launch.
+
+A thread knows, for every other thread, up to which time that thread's accesses come before its own. Inside a block
+this is one list, shared by all threads that met at a barrier; knowledge of other blocks is a list per block, and empty
+until a grid barrier or a fence passed something on. A thread's own time steps at every point where it may publish.
+
+Fences with atomics: a fence records what the thread knew (`released`); an atomic leaves that record at its cell and
+picks up what it finds there (`pending`); the next fence turns what was picked up into knowledge. A device or system
+fence crosses blocks, a block fence does not.
+
+Invariant: two accesses are ordered iff one thread made both, or the later thread's clock covers the earlier time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Clock = list[int]
+
+
+@dataclass(slots=True, eq=False)
+class Snapshot:
+    """What a thread knew at some point: times of its block, and of other blocks by number."""
+
+    block: int
+    own: Clock
+    far: dict[int, Clock]
+    device: bool
+
+
+@dataclass(slots=True, eq=False)
+class Mailbox:
+    """What atomics have left at one cell."""
+
+    letters: list[Snapshot] = field(default_factory=list)
+
+
+def joined(a: Clock, b: Clock) -> Clock:
+    """The later of two clocks, thread by thread."""
+    return a if a is b else list(map(max, a, b))
+
+
+def joined_far(parts: Sequence[dict[int, Clock]]) -> dict[int, Clock]:
+    """The join of knowledge about other blocks."""
+    distinct: list[dict[int, Clock]] = []
+    for part in parts:
+        if part and not any(part is seen for seen in distinct):
+            distinct.append(part)
+    if not distinct:
+        return {}
+    if len(distinct) == 1:
+        return distinct[0]
+    result = dict(distinct[0])
+    for part in distinct[1:]:
+        for block, clock in part.items():
+            result[block] = joined(result[block], clock) if block in result else clock
+    return result
+
+
+class Timed:
+    """A thread's clock. `lane` is its place in the block of `width` threads, `block` its block's number."""
+
+    __slots__ = ("block", "far", "lane", "own", "pending", "released", "time")
+
+    def __init__(self, block: int, lane: int, own: Clock) -> None:
+        self.block = block
+        self.lane = lane
+        self.time = 1
+        self.own = own
+        self.far: dict[int, Clock] = {}
+        self.released: list[Snapshot] = []
+        self.pending: list[Snapshot] = []
+
+    def knows(self, block: int, lane: int, time: int) -> bool:
+        """Whether what thread `lane` of `block` did at `time` comes before what this thread does now."""
+        if block == self.block:
+            return lane == self.lane or self.own[lane] >= time
+        clock = self.far.get(block)
+        return clock is not None and clock[lane] >= time
+
+    def fence(self, *, device: bool) -> None:
+        """A memory fence: take over what atomics picked up, and record what may be published from now on."""
+        for letter in self.pending:
+            if letter.block == self.block:
+                self.own = joined(self.own, letter.own)
+                self.far = joined_far([self.far, letter.far])
+            elif letter.device and device:
+                self.far = joined_far([self.far, letter.far, {letter.block: letter.own}])
+                if self.block in letter.far:
+                    self.own = joined(self.own, letter.far[self.block])
+        self.pending = []
+        own = list(self.own)
+        own[self.lane] = self.time
+        self.released = [Snapshot(self.block, own, self.far, device)]
+        self.time += 1
+
+    def publish(self, box: Mailbox) -> None:
+        """An atomic on the cell of `box`: leave what was released, pick up what others left."""
+        self.pending.extend(letter for letter in box.letters if letter not in self.pending)
+        box.letters.extend(letter for letter in self.released if letter not in box.letters)
+
+
+def meet(threads: Sequence[Timed]) -> None:
+    """A barrier among `threads` of one block: all they did before comes before all they do after."""
+    own = threads[0].own
+    seen = {id(own)}
+    for thread in threads:
+        if id(thread.own) not in seen:
+            seen.add(id(thread.own))
+            own = list(map(max, own, thread.own))
+    own = list(own)
+    far = joined_far([thread.far for thread in threads])
+    released: list[Snapshot] = []
+    pending: list[Snapshot] = []
+    for thread in threads:
+        own[thread.lane] = thread.time
+        released.extend(thread.released)
+        pending.extend(letter for letter in thread.pending if letter not in pending)
+    for thread in threads:
+        thread.own = own
+        thread.far = far
+        thread.time += 1
+        thread.released = released
+        thread.pending = list(pending)
+
+
+def meet_all(blocks: Sequence[Sequence[Timed]]) -> None:
+    """A grid barrier: every thread of every block takes part."""
+    for threads in blocks:
+        meet(threads)
+    clocks = {threads[0].block: threads[0].own for threads in blocks}
+    far = joined_far([threads[0].far for threads in blocks])
+    everything = {**far, **clocks}
+    for threads in blocks:
+        for thread in threads:
+            thread.far = everything

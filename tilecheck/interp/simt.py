@@ -1,0 +1,405 @@
+"""Runs a SIMT kernel on NumPy arrays, thread by thread, and says what went wrong.
+
+All threads of the launch live at once as generators; a seeded scheduler picks who runs next and lets it go on until
+it waits or may be overtaken. Block, warp and grid barriers release their threads when all have come; when nobody can
+go on, the barrier that somebody missed is reported and released, so a run always ends. Memory reports races,
+stray indices and unset shared elements (`simt_memory`), ordered by vector clocks (`clocks`): a race is found in
+whatever order the two accesses happened to run.
+
+Worked example: `run(kernel, {"x": np.zeros(8)}, (1, 1, 1), (8, 1, 1))` for `x[0] = threadIdx.x` gives one fault of kind
+`race` on `x`, index (0,), by two threads, `same_value` False.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from tilecheck.interp.clocks import meet, meet_all
+from tilecheck.interp.simt_compile import Program, compile_kernel
+from tilecheck.interp.simt_machine import Block, Gone, Machine, Thread, TooLong
+from tilecheck.interp.simt_memory import Arr, Race, Stray, Unset
+from tilecheck.interp.simt_warps import Lanes, warp_results
+from tilecheck.ir.kernel import Const, Kernel, Node, Unary
+from tilecheck.ir.simt import Atomic, Load, Store, SubArray
+
+Extents = tuple[int, int, int]
+Kind = Literal["race", "out-of-bounds", "divergent-barrier", "uninitialised-shared", "warp-sync", "too-long"]
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One thread at one place: the node that it was executing."""
+
+    block: Extents
+    thread: Extents
+    node: Node
+
+    def __str__(self) -> str:
+        return f"thread {self.thread} of block {self.block}"
+
+
+@dataclass(frozen=True, slots=True)
+class SimtFault:
+    """One thing that went wrong. `array` and `index` say where for memory faults; `same_value` marks a race of equal
+    writes; `wrapped` marks a negative index that came back inside the array.
+    """
+
+    kind: Kind
+    parties: tuple[Party, ...]
+    detail: str
+    array: str | None = None
+    index: tuple[int, ...] = ()
+    space: str = ""
+    same_value: bool = False
+    wrapped: bool = False
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The source lines of the parties."""
+        return tuple(party.node.span.line for party in self.parties)
+
+
+@dataclass(frozen=True, slots=True)
+class SimtRun:
+    """The outcome of one run. `inexact` lists why the run may differ from the kernel: what could not be read."""
+
+    faults: tuple[SimtFault, ...]
+    inexact: tuple[str, ...] = ()
+    threads: int = 0
+
+    def of(self, kind: Kind) -> tuple[SimtFault, ...]:
+        """The faults of one kind."""
+        return tuple(fault for fault in self.faults if fault.kind == kind)
+
+
+def run(
+    kernel: Kernel | Program,
+    arguments: Mapping[str, object],
+    grid: Extents,
+    block: Extents,
+    *,
+    dynamic_shared: int = 0,
+    seed: int = 0,
+    constants: Mapping[str, object] | None = None,
+    max_steps: int = 20_000_000,
+) -> SimtRun:
+    """Run one launch; array arguments are changed in place.
+
+    `arguments` maps every parameter to a NumPy array, a number or a tuple; `dynamic_shared` is in bytes; `seed` picks
+    the schedule. A run that takes more than `max_steps` loop rounds stops with a `too-long` fault. Raises ValueError
+    for an argument that is missing.
+    """
+    program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
+    return _Run(program, arguments, grid, block, dynamic_shared, seed, dict(constants or {}), max_steps).go()
+
+
+@dataclass
+class _Run:
+    """One launch in progress: who may run, who waits where."""
+
+    program: Program
+    arguments: Mapping[str, object]
+    grid: Extents
+    block: Extents
+    dynamic_shared: int
+    seed: int
+    constants: dict[str, object]
+    max_steps: int
+    faults: list[SimtFault] = field(default_factory=list)
+    told: set[tuple[object, ...]] = field(default_factory=set)
+
+    def go(self) -> SimtRun:
+        self.random = random.Random(self.seed)
+        machine = Machine(
+            self.program,
+            self.arguments,
+            self.dynamic_shared,
+            self.constants,
+            self.max_steps,
+            _literal_wraps(self.program),
+        )
+        self.machine = machine
+        body = self.program.make(machine)
+        values = machine.bound()
+        self.blocks = machine.blocks(self.grid, self.block)
+        threads = [thread for block in self.blocks for thread in block.threads]
+        self.random.shuffle(threads)
+        with np.errstate(all="ignore"):
+            try:
+                if self.program.waits:
+                    for thread in threads:
+                        thread.program = body(thread, *values)
+                    self._schedule(threads)
+                else:
+                    for thread in threads:
+                        try:
+                            body(thread, *values)
+                        except Gone:
+                            continue
+            except TooLong:
+                self.faults.append(SimtFault("too-long", (), f"stopped after {self.max_steps} loop rounds"))
+        self._collect()
+        return SimtRun(tuple(self.faults), tuple(sorted(machine.reasons)), len(threads))
+
+    # ---- scheduling
+
+    def _schedule(self, threads: list[Thread]) -> None:
+        self.ready = threads
+        self.at_grid: list[Thread] = []
+        self.alive = len(threads)
+        pick = self.random.random
+        while True:
+            ready = self.ready
+            while ready:
+                place = int(pick() * len(ready))
+                thread = ready[place]
+                ready[place] = ready[-1]
+                ready.pop()
+                self._step(thread)
+            if not self._unstick():
+                return
+
+    def _step(self, thread: Thread) -> None:
+        program = thread.program
+        assert program is not None
+        reply = thread.reply
+        try:
+            event = program.send(reply)
+        except (StopIteration, Gone):
+            self._leave(thread)
+            return
+        thread.reply = None
+        if event is None:
+            self.machine.tick()
+            self.ready.append(thread)
+            return
+        thread.event = event
+        kind = event[0]
+        home = thread.home
+        if kind == 1:
+            home.waiting.append(thread)
+            if len(home.waiting) == home.alive:
+                self._release_block(home)
+        elif kind == 3:
+            self.at_grid.append(thread)
+            if len(self.at_grid) == self.alive:
+                self._release_grid()
+        else:
+            lanes = thread.lanes
+            lanes.waiting.append(thread)
+            if kind != 5:
+                self._try_lanes(lanes, thread)
+
+    def _leave(self, thread: Thread) -> None:
+        home = thread.home
+        thread.gone = True
+        self.alive -= 1
+        home.alive -= 1
+        home.left = thread
+        if home.waiting and len(home.waiting) == home.alive:
+            self._release_block(home)
+        if self.at_grid and len(self.at_grid) == self.alive:
+            self._release_grid()
+        for waiting in list(thread.lanes.waiting):
+            if waiting in thread.lanes.waiting and waiting.event[0] != 5:
+                self._try_lanes(thread.lanes, waiting)
+
+    def _unstick(self) -> bool:
+        """Nobody can run: let masks settle, then report the barrier that was missed. False when all are done."""
+        if self.alive == 0:
+            return False
+        for block in self.blocks:
+            for lanes in block.warps:
+                group = [t for t in lanes.waiting if t.event[0] == 5]
+                if group:
+                    first = group[0].event[1]
+                    self._free_lanes(lanes, [t for t in group if t.event[1] == first])
+                    return True
+        for block in self.blocks:
+            for lanes in block.warps:
+                if lanes.waiting:
+                    first_thread = lanes.waiting[0]
+                    group = [t for t in lanes.waiting if t.event[:2] == first_thread.event[:2]]
+                    self._warp_fault(first_thread, lanes)
+                    self._free_lanes(lanes, group)
+                    return True
+        for block in self.blocks:
+            if block.waiting:
+                other = next(t for t in block.threads if not t.gone and t not in block.waiting)
+                self._divergence(block.waiting[0], other)
+                self._free_block(block)
+                return True
+        self._release_grid()
+        return True
+
+    # ---- barriers
+
+    def _release_block(self, block: Block) -> None:
+        first = block.waiting[0]
+        other = next((t for t in block.waiting if t.event[1] != first.event[1]), None)
+        if other is not None:
+            self._divergence(first, other)
+        elif block.left is not None:
+            self._divergence(first, block.left)
+        self._free_block(block)
+
+    def _free_block(self, block: Block) -> None:
+        group, block.waiting = block.waiting, []
+        meet(group)
+        asked = [t.event[2] for t in group if t.event[2] is not None]
+        if asked:
+            truths = [bool(value) for _, value in asked]
+            answers = {"count": sum(truths), "and": int(all(truths)), "or": int(any(truths))}
+            for thread in group:
+                thread.reply = answers[thread.event[2][0]] if thread.event[2] is not None else None
+        self.ready.extend(group)
+
+    def _release_grid(self) -> None:
+        group, self.at_grid = self.at_grid, []
+        if not group:
+            return
+        first = group[0]
+        other = next((t for t in group if t.event[1] != first.event[1]), None)
+        missing = next((t for b in self.blocks for t in b.threads if t not in set(group)), None)
+        if other is not None or missing is not None:
+            self._divergence(first, other if other is not None else missing)  # type: ignore[arg-type]
+        by_block: dict[int, list[Thread]] = {}
+        for thread in group:
+            by_block.setdefault(thread.block, []).append(thread)
+        meet_all(list(by_block.values()))
+        self.ready.extend(group)
+
+    def _divergence(self, waits: Thread, other: Thread) -> None:
+        node = self._node(waits)
+        if ("divergent", id(node)) in self.told:
+            return
+        self.told.add(("divergent", id(node)))
+        parties: tuple[Party, ...] = (self._party(waits, node),)
+        if other.gone:
+            detail = f"{self._party(other, node)} has left the kernel"
+        elif self._node(other) is node:
+            detail = f"{self._party(other, node)} waits there in another round of the loop"
+            parties = (*parties, self._party(other, node))
+        else:
+            parties = (*parties, self._party(other, self._node(other)))
+            detail = f"{parties[1]} waits at line {parties[1].node.span.line}"
+        self.faults.append(SimtFault("divergent-barrier", parties, detail))
+
+    # ---- warps
+
+    def _try_lanes(self, lanes: Lanes, thread: Thread) -> None:
+        """Release the lanes that meet `thread`, if all that its mask names are there."""
+        mask = thread.lane_mask()
+        present = {t.lane_id: t for t in lanes.waiting if t.event[:2] == thread.event[:2] and t.lane_mask() == mask}
+        named = [lane for lane in range(32) if mask >> lane & 1]
+        missing = [lane for lane in named if lane not in present]
+        if any(lane < len(lanes.threads) and not lanes.threads[lane].gone for lane in missing):
+            return
+        if ((missing or thread.lane_id not in named) and not (thread.event[0] == 2 and thread.event[2] is None)) or (
+            thread.event[0] == 2 and any(lane < len(lanes.threads) for lane in missing)
+        ):
+            self._warp_fault(thread, lanes)
+        self._free_lanes(lanes, list(present.values()))
+
+    def _free_lanes(self, lanes: Lanes, group: list[Thread]) -> None:
+        lanes.waiting = [t for t in lanes.waiting if t not in group]
+        if group[0].event[0] == 2:
+            meet(group)
+        else:
+            for thread, value, valid in warp_results(group, lanes):
+                thread.reply = value
+                if not valid:
+                    self._warp_fault(thread, lanes)
+        self.ready.extend(group)
+
+    def _warp_fault(self, thread: Thread, lanes: Lanes) -> None:
+        node = self._node(thread)
+        if ("warp", id(node)) in self.told:
+            return
+        self.told.add(("warp", id(node)))
+        arrived = sorted(t.lane_id for t in lanes.waiting if t.event[:2] == thread.event[:2])
+        detail = f"the mask names lanes {_ranges(_lanes(thread.lane_mask()))}, lanes {_ranges(arrived)} arrive"
+        self.faults.append(SimtFault("warp-sync", (self._party(thread, node),), detail))
+
+    # ---- reports
+
+    def _node(self, thread: Thread) -> Node:
+        site: int = thread.event[1][0]
+        return self.program.sites[site]
+
+    def _party(self, thread: Thread, node: Node) -> Party:
+        return Party(thread.home.place, thread.place, node)
+
+    def _at(self, block: int, lane: int, site: int) -> Party:
+        thread = self.blocks[block].threads[lane]
+        return Party(thread.home.place, thread.place, self.program.sites[site])
+
+    def _collect(self) -> None:
+        watch = self.machine.watch
+        found: list[Race | Stray | Unset] = [*watch.races.values(), *watch.strays.values(), *watch.unsets.values()]
+        for item in found:
+            array = item.array
+            name, space = self._array_name(array), array.space
+            match item:
+                case Race(first=first, second=second):
+                    parties = tuple(self._at(a.block, a.lane, a.site) for a in (first, second))
+                    detail = f"{first.kind} and {second.kind} of one element"
+                    fault = SimtFault("race", parties, detail, name, item.index, space, item.same_value)
+                case Stray():
+                    party = self._at(item.block, item.lane, item.site)
+                    detail = f"index {_plain(item.index)} of an array of shape {_plain(array.shape)}"
+                    fault = SimtFault("out-of-bounds", (party,), detail, name, item.index, space, wrapped=item.wrapped)
+                case Unset():
+                    party = self._at(item.block, item.lane, item.site)
+                    fault = SimtFault(
+                        "uninitialised-shared", (party,), "read before any write", name, item.index, space
+                    )
+            self.faults.append(fault)
+
+    def _array_name(self, array: Arr) -> str:
+        return array.origin.name
+
+
+def _plain(values: tuple[int, ...]) -> str:
+    return str(values[0]) if len(values) == 1 else str(values)
+
+
+def _lanes(mask: int) -> list[int]:
+    return [lane for lane in range(32) if mask >> lane & 1]
+
+
+def _ranges(lanes: list[int]) -> str:
+    """`0-3, 7` of [0, 1, 2, 3, 7]."""
+    parts: list[str] = []
+    start = 0
+    while start < len(lanes):
+        end = start
+        while end + 1 < len(lanes) and lanes[end + 1] == lanes[end] + 1:
+            end += 1
+        parts.append(str(lanes[start]) if start == end else f"{lanes[start]}-{lanes[end]}")
+        start = end + 1
+    return ", ".join(parts) or "none"
+
+
+def _literal_wraps(program: Program) -> frozenset[int]:
+    """The sites whose negative index is written as a literal, `x[-1]`: there it is meant."""
+    return frozenset(
+        number
+        for number, node in enumerate(program.sites)
+        if isinstance(node, Load | Store | Atomic | SubArray) and all(_literal(part) for part in _negatives(node.index))
+    )
+
+
+def _negatives(index: tuple[Node, ...]) -> list[Node]:
+    return [part for part in index if not (isinstance(part, Const) and isinstance(part.value, int) and part.value >= 0)]
+
+
+def _literal(node: Node) -> bool:
+    if isinstance(node, Unary):
+        return isinstance(node.operand, Const)
+    return isinstance(node, Const)

@@ -1,0 +1,165 @@
+"""Arrays as host code shows them: shape, dtype, buffer and, where it is trivial, contents.
+
+A `HostArray` is a strided window on a numbered buffer, so that two arguments that share memory are seen to: `x[1:]` and
+`x[:-1]` have one `buffer` and overlapping offsets. An extent that could not be read is None. Contents are kept only as
+a recipe; whatever else happened to the array makes them None.
+
+Worked example: `cuda.to_device(np.arange(60.0))[1:]` has shape (59,), dtype float64, offset 1, and contents that start
+at 1 in steps of 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+Extent = int | None
+_buffers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Element `i` (row-major) is `start + i * step`, or `values[i]` when `values` is given."""
+
+    start: float = 0
+    step: float = 0
+    values: tuple[object, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostArray:
+    """`shape` is None when even the rank is unknown. `offset` and `strides` count elements of `buffer`; None when they
+    are unknown. `host` arrays are copied at each launch, so they never overlap on the device.
+    """
+
+    shape: tuple[Extent, ...] | None
+    dtype: str | None = None
+    contents: Contents | None = None
+    host: bool = True
+    buffer: int = field(default_factory=lambda: next(_buffers))
+    offset: int | None = 0
+    strides: tuple[int | None, ...] | None = None
+
+    @property
+    def size(self) -> Extent:
+        """The number of elements, None if an extent is unknown."""
+        total = 1
+        for extent in self.shape if self.shape is not None else (None,):
+            if extent is None:
+                return None
+            total *= extent
+        return total
+
+    def steps(self) -> tuple[int | None, ...]:
+        """The strides in elements, row-major unless stated."""
+        assert self.shape is not None
+        if self.strides is not None:
+            return self.strides
+        result: list[int | None] = []
+        step: int | None = 1
+        for extent in reversed(self.shape):
+            result.append(step)
+            step = None if step is None or extent is None else step * extent
+        return tuple(reversed(result))
+
+    def fresh(self, *, host: bool = True) -> HostArray:
+        """A copy in a buffer of its own."""
+        contents = self.contents if self.contiguous() else None
+        return HostArray(self.shape, self.dtype, contents, host)
+
+    def contiguous(self) -> bool:
+        return self.strides is None
+
+    def vague(self) -> HostArray:
+        """The same array after something unknown was written to it."""
+        return replace(self, contents=None)
+
+    def window(self, index: list[object]) -> HostArray | None:
+        """The view `array[index]` of positions and slices, None if it cannot be told (a slice bound that is no int
+        makes that extent unknown). With a position for every axis the view has shape ().
+        """
+        if self.shape is None or len(index) > len(self.shape):
+            return None
+        shape: list[Extent] = []
+        strides: list[int | None] = []
+        offset = self.offset
+        steps = self.steps()
+        for axis, extent in enumerate(self.shape):
+            part = index[axis] if axis < len(index) else slice(None)
+            step = steps[axis]
+            if isinstance(part, slice):
+                if part == slice(None):
+                    shape.append(extent)
+                    strides.append(step)
+                    continue
+                if extent is None or not all(
+                    b is None or isinstance(b, int) for b in (part.start, part.stop, part.step)
+                ):
+                    shape.append(None)
+                    strides.append(step if part.step is None else None)
+                    offset = None
+                    continue
+                start, stop, by = part.indices(extent)
+                shape.append(len(range(start, stop, by)))
+                strides.append(None if step is None else step * by)
+                offset = None if offset is None or step is None else offset + start * step
+            elif isinstance(part, int):
+                at = part + extent if part < 0 and extent is not None else part
+                offset = None if offset is None or step is None else offset + at * step
+            else:
+                return None
+        view = replace(self, shape=tuple(shape), strides=tuple(strides), offset=offset)
+        return replace(view, contents=self._window(view))
+
+    def element(self, at: int | None) -> object:
+        """The element at position `at` of the buffer, None if it is not known."""
+        if self.contents is None or at is None or self.offset is None or self.shape is None:
+            return None
+        if not self.contiguous() and len(self.shape) != 1:
+            return None
+        step = self.steps()[0] if len(self.shape) == 1 else 1
+        if not step or (at - self.offset) % step:
+            return None
+        place = (at - self.offset) // step
+        if self.contents.values is not None:
+            inside = 0 <= place < len(self.contents.values)
+            return self.contents.values[place] if inside else None
+        return self.contents.start + place * self.contents.step
+
+    def _window(self, view: HostArray) -> Contents | None:
+        if self.contents is None or self.contents.values is not None:
+            return None
+        if self.contents.step == 0:
+            return self.contents
+        one_axis = len(self.shape or ()) == 1 and len(view.shape or ()) == 1
+        if not one_axis or view.offset is None or self.offset is None:
+            return None
+        own, new = self.steps()[0], view.steps()[0]
+        if not own or new is None:
+            return None
+        first = (view.offset - self.offset) // own
+        return Contents(self.contents.start + first * self.contents.step, self.contents.step * (new // own))
+
+
+DTYPES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+
+
+def itemsize(dtype: str) -> int | None:
+    """Bytes of one element, None for a dtype that is not a plain number."""
+    return DTYPES.get(dtype)
