@@ -302,6 +302,8 @@ ELEMENTWISE: Final[dict[str, Element]] = {
     "bitwise_right_shift": _shift(left=False),
     "isnan": lambda b, dtype, args: is_nan(b, dtype, args[0]),
     "rsqrt": _rsqrt,
+    # Halves go to the even neighbour, as in NumPy.
+    "round": lambda b, dtype, args: libdevice(b, "rint", args[0]) if is_float(dtype) else args[0],
     **{
         name: _math(name)
         for name in [

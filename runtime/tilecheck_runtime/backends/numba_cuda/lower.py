@@ -59,15 +59,16 @@ from tilecheck.ir.types import (
     Type,
 )
 from tilecheck.ops.row import operators
-from tilecheck_runtime.backends.numba_cuda import accesses, mapped, tiles
+from tilecheck_runtime.backends.numba_cuda import accesses, mapped, products, reductions, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
 from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
-from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
+from tilecheck_runtime.backends.numba_cuda.scalars import literal, scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
-from tilecheck_runtime.backends.numba_cuda.tiles import Held
+from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
+from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
 
 class NoLowering(Exception):
@@ -211,18 +212,37 @@ class Lowering:
                 layout = self.plan.variables.get(name) or self.plan.layout(tile_shape(kind))
                 return Held(self.variable(name), layout, kind.dtype.name)
             case Binary(op="@", left=left, right=right):
-                return tiles.product(self, expr, left, right, None, want)
+                return products.product(self, expr, left, right, None, want)
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 return tiles.elementwise_op(self, self._operators[op], expr, (left, right), want)
             case Unary(op=op, operand=operand):
                 return tiles.elementwise_op(self, self._operators[f"unary {op}"], expr, (operand,), want)
             case OpCall(op=op) if op in ELEMENTWISE:
                 return tiles.elementwise_op(self, op, expr, expr.args, want)
-            case OpCall(op=op) if op in tiles.TILE_OPS:
-                return tiles.TILE_OPS[op](self, expr, want)
+            case OpCall(op=op) if op in TILE_OPS:
+                return TILE_OPS[op](self, expr, want)
             case OpCall(op="load" | "load_tile" | "load_like"):
                 return accesses.load(self, expr, want)
         raise NoLowering(f"`{expr.op}`" if isinstance(expr, OpCall) else type(expr).__name__.lower(), expr)
+
+    def elementwise_parts(self, expr: Expr) -> tuple[str, tuple[Expr, ...]]:
+        """The row and the operands of an elementwise expression."""
+        match expr:
+            case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right) if op != "@":
+                return self._operators[op], (left, right)
+            case Unary(op=op, operand=operand):
+                return self._operators[f"unary {op}"], (operand,)
+            case OpCall(op=op, args=args) if op in ELEMENTWISE or op == "where":
+                return op, args
+        raise self.refuse("this expression in a device function", expr)
+
+    def refuse(self, what: str, node: Node) -> NoLowering:
+        return NoLowering(what, node)
+
+    def one_value(self, expr: Expr, dtype: str) -> str:
+        """A tile of one element as a scalar of the text, cast to `dtype`."""
+        held = cast_held(self, self.tile(expr, None), dtype)
+        return f"{held.name}[0]"
 
     # ---- statements
 
@@ -238,6 +258,10 @@ class Lowering:
                 accesses.store(self, call)
             case Do(value=OpCall(op="device_assert", args=args)):
                 self._check(args[0], node)
+            case Do(value=OpCall(op="print", args=args)):
+                self._print(args)
+            case Do(value=OpCall(op=op) as call) if op in TILE_OPS:
+                self.tile(call, None)
             case Assert(cond=cond):
                 self._check(cond, node)
             case If(cond=cond, then=then, other=other):
@@ -321,17 +345,28 @@ class Lowering:
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
 
+    def _print(self, values: Sequence[Expr]) -> None:
+        """One line per block for scalars and text; of a tile, the first thread's first element stands for it."""
+        texts: list[str] = []
+        for value in values:
+            kind = self.types[value]
+            if isinstance(kind, TileType):
+                held = self.tile(value, None)
+                texts.append(f"{cast_held(self, held, 'f64').name}[0]")
+            elif isinstance(value, Const) and isinstance(value.value, str):
+                texts.append(literal(value.value))
+            else:
+                texts.append(self.scalar(value))
+        with self.out.block("if cuda.threadIdx.x == 0:"):
+            self.out.line(f"print({', '.join(texts)})")
+
     def _check(self, cond: Expr, node: Node) -> None:
         """Note line and block in the fault record and leave, unless `cond` holds."""
         if isinstance(self.types[cond], TileType):
-            held = self.tile(cond, None)
-            test = self._all(held)
+            test = reductions.all_of(self, self.tile(cond, None))
         else:
             test = self.scalar(cond)
         self.fault_unless(test, node.span.line)
-
-    def _all(self, held: Held) -> str:
-        raise NoLowering("`device_assert` of a tile", self.kernel.body[0])
 
     def fault_unless(self, test: str, line: int) -> None:
         """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""

@@ -24,7 +24,7 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
 )
-from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, ViewType
+from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, TileType, ViewType
 from tilecheck_runtime.backends.numba_cuda import mapped
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def _call(low: Lowering, call: OpCall) -> str:
             return f"g{low.constant_int(args[0])}"
         case "num_tiles":
             return _num_tiles(low, args)
+        case "item" | "int" | "float" | "bool":
+            return _convert(low, op, args[0])
         case "at":
             return mapped.at_text(low, call)
     texts = [scalar_text(low, a) for a in args]
@@ -159,3 +161,14 @@ def _num_tiles(low: Lowering, args: tuple[Expr, ...]) -> str:
             whole = low.own[array][axis % len(shape)]
             return str(-(-whole // low.extent(shape[axis % len(shape)])))
     raise AssertionError("`num_tiles` of something that has no tiles")
+
+
+def _convert(low: Lowering, op: str, value: Expr) -> str:
+    """`int(x)`, `float(x)`, `bool(x)` and `x.item()` of a scalar or of a tile of one element."""
+    kind = low.types[value]
+    if isinstance(kind, TileType):
+        wanted = op if op != "item" else {"f": "float", "b": "bool"}.get(kind.dtype.kind[0], "int")
+        dtype = {"int": "i64", "float": "f64", "bool": "bool_"}[wanted]
+        return low.one_value(value, dtype)
+    cast = {"int": "int64", "float": "float64", "bool": "bool"}[op]
+    return f"{cast}({scalar_text(low, value)})"
