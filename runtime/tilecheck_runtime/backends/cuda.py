@@ -13,16 +13,17 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Work
-from tilecheck_runtime.backends.numba_cuda.specialise import Ready, prepare
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
+from tilecheck_runtime.specialise import Key
 from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import KernelStopped
 
@@ -138,12 +139,7 @@ class CUDAStream:
     def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
         """Queue work behind everything submitted to this stream and behind `after`."""
         device = self._device
-        device.device.enter()
-        for event in after:
-            if isinstance(event, CUDAEvent):
-                device.device.wait_event(self.handle, event.handle)
-            else:
-                event.wait()
+        self._order(after)
         report = None
         match work:
             case CUDAGraph(handle):
@@ -152,16 +148,27 @@ class CUDAStream:
                 report = device.launch(work, self.handle)
             case Copy():
                 device.copy(work, self.handle)
+            case Upload():
+                device.write(work, self.handle)
             case Download():
                 device.read(work, self.handle)
             case _:
                 raise TypeError(f"{work!r} is no work of the GPU")
         return self._event((keep, work), report, after)
 
-    def mark(self) -> CUDAEvent:
-        """The end of everything submitted so far."""
-        self._device.device.enter()
-        return self._event(None, None, ())
+    def mark(self, after: tuple[Event, ...]) -> CUDAEvent:
+        """The end of everything submitted so far and of `after`."""
+        self._order(after)
+        return self._event(None, None, after)
+
+    def _order(self, after: tuple[Event, ...]) -> None:
+        device = self._device.device
+        device.enter()
+        for event in after:
+            if isinstance(event, CUDAEvent):
+                device.wait_event(self.handle, event.handle)
+            else:
+                event.wait()
 
     def _event(self, keep: object, report: Report | None, after: tuple[Event, ...]) -> CUDAEvent:
         device = self._device.device
@@ -181,7 +188,6 @@ class CUDADevice:
         self._events: deque[int] = deque()
         self._records: deque[int] = deque()
         self._watcher: ThreadPoolExecutor | None = None
-        self._ready: dict[Any, Ready] = {}
 
     # ---- bytes
 
@@ -230,17 +236,16 @@ class CUDADevice:
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
         """Capture the work on a stream of its own; it runs when the graph is submitted."""
         stream = self.device.new_stream()
-        for item in work:
-            if isinstance(item, Launch):
-                self.ready(item)
         self.device.begin_capture(stream)
         try:
             for item in work:
                 match item:
                     case Launch():
-                        self.ready(item).launch(item, stream, 0)
+                        self.launch(item, stream)
                     case Copy():
                         self.copy(item, stream)
+                    case Upload():
+                        self.write(item, stream)
                     case Download():
                         self.read(item, stream)
         finally:
@@ -249,14 +254,16 @@ class CUDADevice:
 
     # ---- work
 
-    def ready(self, work: Launch) -> Ready:
-        """The compiled kernel for these arguments."""
-        return prepare(self.device, work)
+    def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
+        """The loaded kernel for one specialisation."""
+        self.device.enter()
+        return load(self.device, report, key, dims)
 
     def launch(self, work: Launch, stream: int) -> Report | None:
-        ready = self.ready(work)
-        report = Report(self, work.report.kernel.name, work.report.kernel.path) if ready.checks else None
-        ready.launch(work, stream, report.address if report is not None else 0)
+        """Submit a kernel; its fault record if it has checks."""
+        program: Program = work.program
+        report = Report(self, work.kernel, program.kernel.path) if program.checks else None
+        program.launch(work, stream, report.address if report is not None else 0)
         return report
 
     def copy(self, work: Copy, stream: int) -> None:
@@ -266,6 +273,11 @@ class CUDADevice:
             return
         self.device.wait_stream(stream)
         self.upload(work.target, self.download(work.source))
+
+    def write(self, work: Upload, stream: int) -> None:
+        """From the host, behind what the stream did before."""
+        self.device.wait_stream(stream)
+        self.upload(work.target, work.source)
 
     def read(self, work: Download, stream: int) -> None:
         self.device.wait_stream(stream)

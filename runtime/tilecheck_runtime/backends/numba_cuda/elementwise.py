@@ -139,7 +139,7 @@ def _pow(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
 
 def _negative(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
     (x,) = args
-    return b.fneg(x) if is_float(dtype) else b.sub(_const(x, 0), x)
+    return b.fsub(ir.Constant(x.type, -0.0), x) if is_float(dtype) else b.sub(_const(x, 0), x)
 
 
 def _abs(b: Builder, dtype: str, args: Sequence[Value]) -> Value:

@@ -129,11 +129,8 @@ class Lowering:
         self._loops = 0
         self._returns: list[tuple[str | None, bool]] = []
 
-    def block_ids(self, line_grid: bool) -> None:
-        """Bind b0, b1, b2; on a grid of one axis there is nothing to divide."""
-        if line_grid:
-            self.out.line("b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)")
-            return
+    def block_ids(self) -> None:
+        """Bind b0, b1, b2."""
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
             # A grid has fewer than 2**31 blocks, so 32-bit division does.
@@ -408,11 +405,10 @@ def lower(
     facts: Mapping[str, Facts],
     *,
     maps: Mapping[str, tuple[int, ...]] | None = None,
-    line_grid: bool = False,
     threads: int | None = None,
 ) -> Lowered:
     """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
-    tensor parameter, `maps` the group shape of each mapped one, `line_grid` promises a grid of one axis. Raises `NoLowering` for what this backend does not compile.
+    tensor parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
     """
     low = Lowering(kernel, types, dims, facts, maps or {}, threads)
     parameters: list[str] = []
@@ -428,7 +424,7 @@ def lower(
             formats += _SCALAR_FORMAT[param.kind or "int"]
     parameters += ["g0", "g1", "g2", "fault"]
     formats += "qqqP"
-    low.block_ids(line_grid)
+    low.block_ids()
     low.body(kernel.body)
     function = kernel.name
     head = f"def {function}({', '.join(parameters)}):"

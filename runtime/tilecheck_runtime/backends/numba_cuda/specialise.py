@@ -1,32 +1,31 @@
-"""From a checked launch to a compiled kernel: what is part of the key, and nothing else.
+"""From a checked kernel and a specialisation key to a loaded kernel, and from a launch to the driver call.
 
-The key is the kernel's report (one object per kernel and extents), the facts of each array (dtype, unit stride, alignment,
-power-of-two divisors of extents), the map shapes, whether the grid has one axis, and the device's architecture. Data,
-float scalars, grid, strides and extents themselves are not in it. One compilation per key, also when several threads ask
-at once; a failed one is not kept.
+`compile_for` needs no GPU; `load` needs one. The device's limits are compared before the driver is asked, and the refusal
+shows the arithmetic.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tilecheck.ir.kernel import TensorParam
+from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Grid, Launch, Strided
+from tilecheck_runtime.backends import Launch, Operand
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.driver import Device, Function
 from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.specialise import Key, TensorKey
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Program:
     """A compiled and loaded kernel."""
 
+    kernel: Kernel
     lowered: Lowered
     binary: Binary
     function: Function
@@ -37,48 +36,47 @@ class Ready:
         return self.lowered.checks
 
     def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel; `record` is the address of its fault record."""
+        """Submit the kernel; `record` is the address of its fault record, 0 without checks."""
         values: list[int | float] = []
-        for param in work.report.kernel.params:
+        for param in self.kernel.params:
             value = work.arguments[param.name]
-            if isinstance(value, Strided):
-                size = value.dtype.numpy().itemsize
-                values += [value.address, *value.shape, *(s // size for s in value.strides)]
+            if isinstance(value, Operand):
+                array = value.array
+                size = SIZE[array.dtype.name]
+                values += [array.address, *array.shape, *(s // size for s in array.strides)]
             else:
-                values.append(value)  # type: ignore[arg-type]
+                values.append(value)
         blocks = work.grid[0] * work.grid[1] * work.grid[2]
         packed = self.function.pack(self.lowered.formats, [*values, *work.grid, record])
         packed.launch((blocks, 1, 1), (self.lowered.threads, 1, 1), self.lowered.shared, stream)
 
 
-_lock = threading.Lock()
-_cache: dict[Any, Ready] = {}
-_building: dict[Any, threading.Lock] = {}
-
-
-def facts_of(report: TileReport, arguments: Mapping[str, object]) -> dict[str, Facts]:
-    """What the code may rely on for each array of a launch."""
+def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
+    """What the code may rely on for each array: the key says it."""
     facts: dict[str, Facts] = {}
-    for param in report.kernel.params:
-        value = arguments[param.name]
-        if isinstance(param, TensorParam) and isinstance(value, Strided):
-            size = value.dtype.numpy().itemsize
-            facts[param.name] = Facts.of(
-                value.dtype.name, value.address, value.shape, (s // size for s in value.strides)
-            )
+    for param, known in zip(kernel.params, key.arguments, strict=True):
+        if isinstance(param, TensorParam) and known is not None:
+            facts[param.name] = _facts(known)
     return facts
 
 
+def _facts(known: TensorKey) -> Facts:
+    rank, size = len(known.extents), SIZE[known.dtype]
+    rows = all(divisor * size % 16 == 0 for divisor in known.strides[:-1])
+    return Facts(known.dtype, rank, known.unit == rank - 1, known.address >= 16 and rows, known.extents)
+
+
 def compile_for(
-    report: TileReport,
-    dims: Mapping[str, int],
-    facts: Mapping[str, Facts],
-    maps: Mapping[str, tuple[int, ...]],
-    line_grid: bool,
-    capability: tuple[int, int],
+    report: TileReport, key: Key, dims: Mapping[str, int], capability: tuple[int, int], *, line_info: bool = False
 ) -> tuple[Lowered, Binary]:
-    """Generate and compile one specialisation; needs no GPU."""
-    lowered = lower(report.kernel, report.types, dims, facts, maps=maps, line_grid=line_grid)
+    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
+    kernel = report.kernel
+    maps = {
+        param.name: known.map_shape
+        for param, known in zip(kernel.params, key.arguments, strict=True)
+        if known is not None and known.map_shape is not None
+    }
+    lowered = lower(kernel, report.types, dims, facts_of(kernel, key), maps=maps)
     binary = build(
         lowered.name,
         lowered.source,
@@ -87,54 +85,21 @@ def compile_for(
         lowered.threads,
         capability,
         blocks_per_multiprocessor=lowered.resident,
+        line_info=line_info,
     )
     return lowered, binary
 
 
-def prepare(device: Device, work: Launch) -> Ready:
-    """The compiled kernel for `work`, from the cache if its key is there. Raises `LaunchRefused` where the device's
-    limits cannot hold it.
-    """
-    facts = facts_of(work.report, work.arguments)
-    maps: dict[str, tuple[int, ...]] = dict(work.maps)
-    line = work.grid[1] == work.grid[2] == 1
-    key = (id(work.report), tuple(facts.items()), tuple(maps.items()), line, device.ordinal)
-    found = _cache.get(key)
-    if found is not None:
-        return found
-    with _lock:
-        gate = _building.setdefault(key, threading.Lock())
-    with gate:
-        found = _cache.get(key)
-        if found is None:
-            found = _build(device, work, facts, maps, line)
-            _cache[key] = found
-    with _lock:
-        _building.pop(key, None)
-    return found
-
-
-def _build(
-    device: Device, work: Launch, facts: Mapping[str, Facts], maps: Mapping[str, tuple[int, ...]], line: bool
-) -> Ready:
-    lowered, binary = compile_for(work.report, work.dims, facts, maps, line, device.capability)
-    limit = device.limits.shared_opt_in
-    if lowered.shared > limit:
+def load(device: Device, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
+    """Compile for `device` and load. Raises `LaunchRefused` where its limits cannot hold the kernel."""
+    lowered, binary = compile_for(report, key, dims, device.capability)
+    if lowered.shared > device.limits.shared_opt_in:
         raise LaunchRefused(
-            f"`{lowered.name}` needs {lowered.shared} bytes of shared memory a block, {device.name} has {limit}",
+            f"`{lowered.name}` needs {lowered.shared} bytes of shared memory a block, {device.name} has "
+            f"{device.limits.shared_opt_in}",
             "use smaller tiles",
         )
-    _grid(work.grid, device)
     function = device.load(binary.image, binary.entry)
-    if lowered.shared > device.limits.shared_per_block:
+    if lowered.shared + function.shared_bytes > device.limits.shared_per_block:
         function.allow_shared(lowered.shared)
-    return Ready(lowered, binary, function)
-
-
-def _grid(grid: Grid, device: Device) -> None:
-    blocks = grid[0] * grid[1] * grid[2]
-    if blocks > device.limits.grid[0]:
-        raise LaunchRefused(
-            f"a grid of {grid[0]} x {grid[1]} x {grid[2]} = {blocks} blocks exceeds the {device.limits.grid[0]} of the device",
-            "use larger tiles",
-        )
+    return Program(report.kernel, lowered, binary, function)
