@@ -325,6 +325,7 @@ ELEMENTWISE: Final[dict[str, Element]] = {
             "cosh",
             "tanh",
             "atan2",
+            "hypot",
             "floor",
             "ceil",
             "trunc",
