@@ -9,7 +9,21 @@ import pytest
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir import simt
-from tilecheck.ir.kernel import Assert, Assign, Const, Extent, For, If, Inline, Kernel, Name, Opaque, TensorParam, walk
+from tilecheck.ir.kernel import (
+    Assert,
+    Assign,
+    Const,
+    Do,
+    Extent,
+    For,
+    If,
+    Inline,
+    Kernel,
+    Name,
+    Opaque,
+    TensorParam,
+    walk,
+)
 
 HEAD = "import numpy as np\nfrom numba import cuda, float32, int32\nimport numba\n"
 
@@ -130,11 +144,16 @@ def test_atomics_and_votes_are_whole_statements() -> None:
         def k(a, n):
             i = cuda.grid(1)
             if i < n and cuda.atomic.add(a, (i,), 1) == 3:
-                a[i] = cuda.shfl_sync(0xffffffff, i, 0) + 1
+                a[i] = cuda.shfl_sync(0xffffffff, i, 0) + cuda.syncthreads_count(1) + 1
+                a[0] = cuda.any_sync(0xffffffff, 1)
         """
     )
     values = [node.value for node in nodes(found, Assign)]
     assert any(isinstance(v, simt.Atomic) for v in values) and any(isinstance(v, simt.Warp) for v in values)
+    homes = [node.value for node in walk(*found.body) if isinstance(node, Assign | Do)]
+    for node in walk(*found.body):
+        if isinstance(node, simt.Atomic | simt.Warp | simt.BarrierValue):
+            assert any(node is home for home in homes)
     guarded = [node for node in nodes(found, If) if any(isinstance(n, simt.Atomic) for n in walk(*node.then))]
     assert guarded, "the atomic must only happen where the left side of `and` holds"
 

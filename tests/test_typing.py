@@ -39,11 +39,11 @@ def pyright_errors(path: Path, folder: Path) -> set[int]:
     return {item["range"]["start"]["line"] + 1 for item in found if item["severity"] == "error"}
 
 
-@pytest.mark.parametrize("name", ["surface.py"])
+@pytest.mark.parametrize("name", ["surface.py", "ops.py"])
 def test_mypy_reports_exactly_the_marked_lines(name: str, mypy_cache: str) -> None:
     assert mypy_errors(HERE / name, mypy_cache) == expected(HERE / name)
 
 
-@pytest.mark.parametrize("name", ["surface.py"])
+@pytest.mark.parametrize("name", ["surface.py", "ops.py"])
 def test_basedpyright_reports_exactly_the_marked_lines(name: str, tmp_path: Path) -> None:
     assert pyright_errors(HERE / name, tmp_path) == expected(HERE / name)

@@ -30,7 +30,8 @@ _RUNTIME = (
     *("BorrowError", "DroppedOpWarning", "KernelRejected", "KernelStopped", "LaunchRefused", "OpError"),
     *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack"),
     *("arange", "asarray", "empty", "eye", "full", "linspace", "meta", "ones", "rand", "randn", "zeros"),
-    *("DeviceOp", "Running"),
+    *("CudaGraph", "DeviceOp", "RoundRobin", "Running", "Single", "Stream"),
+    *("dup", "memcpy", "streams", "value", "zip"),
 )
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

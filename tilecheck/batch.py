@@ -143,7 +143,7 @@ class _Worker:
         from tilecheck.modules import Modules
 
         if item.data is None:
-            return unreadable(item.path, item.problem), {}
+            return unreadable(item.path, self._options, item.problem), {}
         modules = Modules((os.curdir,))
         return check_bytes(item.path, item.data, modules, self._options), modules.asked
 

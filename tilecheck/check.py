@@ -16,13 +16,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
 from tilecheck.frontend import numba
 from tilecheck.frontend.gate import Undecodable, read_text
+from tilecheck.frontend.host import read_host
+from tilecheck.frontend.host_modules import HostModules
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import Kernel
-from tilecheck.modules import Modules
+from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
@@ -48,7 +51,7 @@ def check_bytes(path: str, data: bytes, modules: Modules, options: Options) -> F
     try:
         text = read_text(data)
     except Undecodable as error:
-        return unreadable(path, error.message, error.line)
+        return unreadable(path, options, error.message, error.line)
     return check_text(path, text, modules, options)
 
 
@@ -58,14 +61,15 @@ def check_text(path: str, text: str, modules: Modules, options: Options) -> File
     try:
         checked = analyse(source, modules, options)
     except Unreadable as error:
-        return unreadable(path, error.message, error.span.line, error.span.column)
+        return unreadable(path, options, error.message, error.span.line, error.span.column)
     return judge(checked, options)
 
 
-def unreadable(path: str, message: str, line: int = 1, column: int = 1) -> FileResult:
+def unreadable(path: str, options: Options, message: str, line: int = 1, column: int = 1) -> FileResult:
     """The result of a file that cannot be read."""
     fault = Fault("unreadable", message, Span(path, line, column, line, column + 1))
-    return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), ("unreadable",))))
+    names = ("unreadable",) if options.wants("unreadable") else ()
+    return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), names)))
 
 
 def analyse(source: Source, modules: Modules, options: Options) -> Checked:
@@ -73,12 +77,24 @@ def analyse(source: Source, modules: Modules, options: Options) -> Checked:
     _ = source.module
     faults: list[Fault] = []
     simt_kernels = contained(partial(numba.read_kernels, source, modules.importer(source.path)), _lost(source, faults))
+    host = contained(partial(_host, source, modules), lambda why: _no_host(source, faults, why))
     return Checked(
         source.path,
         source.text,
         simt=tuple(SimtReport(kernel) for kernel in simt_kernels),
+        host=host,
         faults=tuple(faults),
     )
+
+
+def _host(source: Source, modules: Modules) -> HostReport:
+    module = read_host(source, module_name(source.path), modules.importer(source.path))
+    return check_module(module, HostModules(modules.resolve).outside(source.path))
+
+
+def _no_host(source: Source, faults: list[Fault], why: str) -> HostReport:
+    faults.append(Fault("unreadable", f"the host code of this file was not read: {why}", start_of(source.path)))
+    return HostReport()
 
 
 def _lost(source: Source, faults: list[Fault]) -> Callable[[str], tuple[Kernel, ...]]:

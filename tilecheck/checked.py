@@ -43,8 +43,9 @@ class Checked:
     faults: tuple[Fault, ...] = field(default=())
 
     def faults_of(self, rule: str, severity: Severity) -> Iterator[Diagnostic]:
-        """The faults of `rule` as diagnostics, those inside tile reports included."""
+        """The faults of `rule` as diagnostics, those inside tile and host reports included."""
         inner = [fault for report in self.tile for fault in report.faults]
-        for fault in (*self.faults, *inner):
+        host = self.host.faults if self.host is not None else ()
+        for fault in (*self.faults, *inner, *host):
             if fault.rule == rule:
                 yield Diagnostic(rule, severity, fault.message, fault.span, fault.kernel, fault.labels, fault.help)

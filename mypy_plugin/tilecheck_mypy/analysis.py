@@ -73,15 +73,14 @@ def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
     declared as ours, or that are methods of what such a call returned.
     """
     module = read_host(file, {}, lambda _: False)
-    body: list[ir.Stmt]
     if isinstance(unit, MypyFile):
-        body = [node for node in module.body if not isinstance(node, ir.Function)]
+        inside = outside_functions(*module.body)
     else:
-        inner = (n for n in ir.walk(*module.body) if isinstance(n, ir.Function) and n.span.line == unit.line)
-        body = list(islice(inner, 1))
+        functions = (n for n in ir.walk(*module.body) if isinstance(n, ir.Function) and n.span.line == unit.line)
+        inside = ir.walk(*islice(functions, 1))
     ours: set[str] = set()
     ends = [(0, 0)]
-    for node in ir.walk(*body):
+    for node in inside:
         if isinstance(node, ir.HostParam) and node.type is not None and node.type.name.startswith("tilecheck."):
             ours.add(node.name)
         elif isinstance(node, ir.Assign) and node.value is not None and _ours(node.value, ours):
@@ -89,6 +88,16 @@ def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
         elif isinstance(node, ir.Call) and _ours(node, ours):
             ends.append((node.span.end_line, node.span.end_column - 1))
     return max(ends)
+
+
+def outside_functions(*roots: ir.HostNode) -> Iterator[ir.HostNode]:
+    """Every node of a module's own statements; of functions, their decorators."""
+    for node in roots:
+        if isinstance(node, ir.Function):
+            yield from outside_functions(*node.decorators)
+        else:
+            yield node
+            yield from outside_functions(*ir.children(node))
 
 
 def _ours(node: ir.Expr, names: set[str]) -> bool:

@@ -25,7 +25,7 @@ from mypy.plugin import (
 from mypy.types import Type
 
 import tilecheck
-from tilecheck_mypy import report, short
+from tilecheck_mypy import report, results, short
 from tilecheck_mypy.dims import remember_size
 from tilecheck_mypy.gate import mentions_kernels
 
@@ -60,13 +60,19 @@ class TilecheckPlugin(Plugin):
         return self.on_call if fullname.startswith("tilecheck.") else None
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        return self.on_call if fullname.startswith("tilecheck.") else None
+        if not fullname.startswith("tilecheck."):
+            return None
+        return self.on_launch if fullname in results.LAUNCHES else self.on_call
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api
         if isinstance(checker, TypeChecker):
             self.started().called(checker, ctx.context)
         return ctx.default_return_type
+
+    def on_launch(self, ctx: MethodContext) -> Type:
+        self.on_call(ctx)
+        return results.launch(ctx, ctx.api) if isinstance(ctx.api, TypeChecker) else ctx.default_return_type
 
     def get_additional_indirect_deps(self, file: MypyFile) -> set[str]:
         """mypy is done with `file` (2.4 and later). No dependency is added."""

@@ -39,6 +39,8 @@ class Session:
     def __init__(self) -> None:
         self.checkers: dict[str, TypeChecker] = {}
         self.errors: Errors | None = None
+        # The call that a function was looked at from, and how many types were known then.
+        self.looked: tuple[Context, int] | None = None
         # The function in hand and where its last tilecheck call ends.
         self.last: tuple[FuncItem | MypyFile, tuple[int, int]] | None = None
 
@@ -84,13 +86,18 @@ class Session:
         errors, options = checker.errors, checker.options
         if HAS_END and not options.fine_grained_incremental:
             return
-        # While mypy tries alternatives it drops what is reported; it calls again when it has decided.
-        if errors._watchers or checker.path in errors.ignored_files:
+        if checker.path in errors.ignored_files:
             return
         function = checker.scope.top_level_function()
         unit = function if function is not None else checker.tree
-        if (call.end_line or call.line, call.end_column or 0) >= self.last_call(unit, checker):
-            contained(lambda: self.part(checker, function), errors, call.line)
+        if (call.end_line or call.line, call.end_column or 0) < self.last_call(unit, checker):
+            return
+        # mypy may check one call several times, knowing more each time.
+        known = sum(map(len, checker._type_maps))
+        if self.looked != (call, known):
+            self.looked = (call, known)
+            with unwatched(errors):
+                contained(lambda: self.part(checker, function), errors, call.line)
 
     def last_call(self, unit: FuncItem | MypyFile, checker: TypeChecker) -> tuple[int, int]:
         """Where the last tilecheck call of a function ends, or of a module outside of functions."""
@@ -127,6 +134,17 @@ def contained(work: Callable[[], None], errors: Errors, line: int = 1) -> None:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         message = f"tilecheck could not analyse this file ({why}); the rest of mypy's answer is complete"
         errors.report(line, 0, message, code=report.INTERNAL)
+
+
+@contextmanager
+def unwatched(errors: Errors) -> Iterator[None]:
+    """Report for good, although mypy may be trying alternatives, whose messages it drops: ours do not depend on them."""
+    watchers = errors._watchers[:]
+    errors._watchers.clear()
+    try:
+        yield
+    finally:
+        errors._watchers.extend(watchers)
 
 
 def was_checked(options: Options) -> Callable[[FuncDef], bool]:

@@ -1,14 +1,111 @@
-"""What the host borrow checker found out about one file."""
+"""The host borrow checker on one page: host IR in, findings out.
+
+    HostModule ─ lower ─ flows ─ solve ─ broken loans, dropped ops ─┐
+                   └── launches ─ contracts ─ faults ───────────────┴─ HostReport ─ rules
+
+Invariant: the answer depends on the module, on the signatures (for plain kernels: the bodies) that `outside` finds, and
+on nothing else; no user code is imported.
+
+Worked example: for
+
+    zp = z.into_partition(128)
+    z.numpy()
+
+the report holds one `Broken(MOVED)` at the second line, whose origin is the first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilecheck.borrow.bodies import assigned, target_names
+from tilecheck.borrow.findings import Broken
+from tilecheck.borrow.lower import lower_module
+from tilecheck.borrow.program import Outside, Program
+from tilecheck.borrow.solver import solve
 from tilecheck.checked import Fault
+from tilecheck.diagnostic import Label, Span
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Site
 
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
     """The broken loans and contracts of one file's host code."""
 
+    broken: tuple[Broken, ...] = ()
+    dropped: tuple[Site, ...] = ()
     faults: tuple[Fault, ...] = ()
+
+
+def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> HostReport:
+    """Check the host code of one file; `outside` finds the definitions of other files by their dotted names."""
+    program = Program(module, outside)
+    broken: dict[tuple[object, Span, str], Broken] = {}
+    dropped: dict[Site, None] = {}
+    faults: dict[tuple[str, Span], Fault] = {}
+    shared = _read_by_functions(module)
+    for piece in lower_module(program):
+        solution = solve(piece.flow, shared if piece.is_module else None)
+        for found in solution.broken:
+            broken.setdefault((found.kind, found.span, found.place), found)
+        dropped.update(dict.fromkeys(solution.dropped))
+        for fault in piece.faults:
+            faults.setdefault((fault.rule, fault.span), fault)
+    for fault in _frozen(program):
+        faults.setdefault((fault.rule, fault.span), fault)
+    return HostReport(tuple(broken.values()), tuple(dropped), tuple(faults.values()))
+
+
+def _read_by_functions(module: ir.HostModule) -> dict[str, Span]:
+    """The module variables that functions mention, with where."""
+    found: dict[str, Span] = {}
+    for function in ir.walk(*module.body):
+        if isinstance(function, ir.Function | ir.Lambda):
+            for node in ir.walk(function):
+                if isinstance(node, ir.Name) and node.full is None:
+                    found.setdefault(node.id, node.span)
+    return found
+
+
+def _frozen(program: Program) -> Iterator[Fault]:
+    """Module variables that a plain kernel reads and a function sets: the kernel keeps the value of its first launch."""
+    body = program.module.body
+    setters = {
+        name: function
+        for function in ir.walk(*body)
+        if isinstance(function, ir.Function)
+        for node in function.body
+        if isinstance(node, ir.Global)
+        for name in node.names
+        if name in set(assigned(function.body))
+    }
+    if not setters:
+        return
+    for function in ir.walk(*body):
+        facts = program.kernel(function) if isinstance(function, ir.Function) else None
+        if facts is None or facts.body is None or facts.contract.track != "numba":
+            continue
+        for read in facts.body.frozen:
+            if read.id in setters and _is_number(program, read.id):
+                setter = setters[read.id]
+                yield Fault(
+                    "frozen-global",
+                    f"`{facts.contract.name}` keeps the value that `{read.id}` has at its first launch, "
+                    f"`{setter.name}` changes it later",
+                    read.span,
+                    facts.contract.name,
+                    (Label(setter.span, f"`{setter.name}` sets `{read.id}`"),),
+                    f"pass `{read.id}` to the kernel as an argument",
+                )
+
+
+def _is_number(program: Program, name: str) -> bool:
+    """Whether the module itself gives the variable `name` a number."""
+    values = [
+        statement.value
+        for statement in program.module.body
+        if isinstance(statement, ir.Assign) and any(name in target_names(target) for target in statement.targets)
+    ]
+    return any(isinstance(value, ir.Const) and isinstance(value.value, int | float) for value in values)

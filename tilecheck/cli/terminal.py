@@ -18,7 +18,8 @@ def source_lines() -> Callable[[str], Sequence[str]]:
     def lines(path: str) -> Sequence[str]:
         if path not in known:
             try:
-                with open(path, "rb") as file:
+                # A pipe or a device would be waited for.
+                with open(path if os.path.isfile(path) else os.devnull, "rb") as file:
                     known[path] = read_text(file.read()).split("\n")
             except (OSError, Undecodable):
                 known[path] = ()

@@ -94,6 +94,8 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "builtins.reversed": lambda seq: list(reversed(seq)),
     "builtins.sorted": sorted,
 }
+# Calls whose result is known by a name of its own, for the sake of its methods.
+_OBJECTS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numba.cuda.cg.this_grid"})
 _BUILTIN_NAMES = frozenset(name.partition(".")[2] for name in _FUNCTIONS if name.startswith("builtins."))
 # Folded numbers and sequences stay below these sizes, so that folding is quick whatever the source says.
 _MAX_BITS = 256
@@ -237,7 +239,7 @@ def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> o
 
 def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> object:
     """The value of calling the library function `function`."""
-    if function.path in ("numpy.random.default_rng", "numpy.random.RandomState"):
+    if function.path in _OBJECTS:
         return Ref(f"{function.path}()")
     known = _FUNCTIONS.get(function.path)
     if function.path == "builtins.len" and len(args) == 1 and isinstance(args[0], HostArray):

@@ -40,7 +40,9 @@ def read_text(data: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
-        raise Undecodable(str(error.msg), 1) from None
+        if "unknown encoding" in str(error.msg):
+            raise Undecodable(str(error.msg), 1) from None
+        encoding = "utf-8"  # no coding line, and the first lines are not UTF-8: decoding says where
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:

@@ -27,6 +27,13 @@ def read_host(source: Source, module: str = "__main__", resolve: Resolve = lambd
     return ir.HostModule(module, source.path, tuple(reader.statements(scope, body)))
 
 
+def read_exports(source: Source, module: str, resolve: Resolve) -> dict[str, str]:
+    """What the imports at the top of `source` bind, by local name. Raises `Unreadable` if it does not parse."""
+    scope = Scope("module", None, module)
+    _Reader(source, module, resolve).binder.bind(scope, source.module.body)
+    return scope.imports
+
+
 class _Reader(ExpressionReader):
     # ---- statements
 

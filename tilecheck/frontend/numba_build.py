@@ -22,7 +22,7 @@ from tilecheck.frontend.fold import fold
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Assign, Const, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
-from tilecheck.ir.simt import AllocArray, Load, SubArray, ThreadVar, Unread
+from tilecheck.ir.simt import AllocArray, Atomic, BarrierValue, Load, SubArray, ThreadVar, Unread, Warp
 
 MAX_DEPTH = 16
 MAX_INLINES = 400
@@ -300,14 +300,17 @@ def const_array(target: str, value: HostArray, span: Span, name: str) -> AllocAr
     return AllocArray(target, "const", shape, value.dtype, span=span, source=name)
 
 
+_EFFECTS = (Load, Atomic, Warp, BarrierValue)
+
+
 def settled(value: Expr) -> bool:
     """Whether later statements of the same source statement leave `value` as it is: it reads no memory."""
-    return not any(isinstance(node, Load) for node in walk(value))
+    return not any(isinstance(node, _EFFECTS) for node in walk(value))
 
 
 def stable(value: Expr) -> bool:
     """Whether `value` means the same for the rest of the kernel: no memory, no variables."""
     return not any(
-        isinstance(node, Load) or (isinstance(node, Name) and not node.id.startswith(("%", "::")))
+        isinstance(node, _EFFECTS) or (isinstance(node, Name) and not node.id.startswith(("%", "::")))
         for node in walk(value)
     )

@@ -139,11 +139,9 @@ class Calls(Expressions):
             return self._alloc("shared" if ".shared." in path else "local", node, span, None)
         if path == "numba.cuda.const.array_like":
             return self._const_array(node, span, None)
-        if path == "numba.cuda.cg.this_grid().sync" or path == "numba.cuda.cg.sync_group":
+        if path in ("numba.cuda.cg.this_grid().sync", "numba.cuda.cg.sync_group"):
             self.emit(Barrier("grid", span=span))
             return Const(0, span=span)
-        if path == "numba.cuda.cg.this_grid":
-            return Opaque("the grid group", span=span)
         if head == "numba.cuda.random":
             return self._random(name, node, span)
         if path == "tilecheck.unsafe":

@@ -125,11 +125,6 @@ class Statements(Calls):
         target = self.local(name) or name
         once = self.frame.usage.assigned.get(name, 0) == 1
         static = self.static(node)
-        if isinstance(node, cst.Call):
-            function = self.static(node.func)
-            if isinstance(function, Ref) and function.path == "numba.cuda.cg.this_grid" and once:
-                self.frame.statics[name] = Ref("numba.cuda.cg.this_grid()")
-                return True
         namespace = isinstance(static, FunctionValue | ClassValue | ModuleValue) or (
             isinstance(static, Ref) and isinstance(self.reference(static, span), Opaque)
         )

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilecheck.interp.machine import Machine
 from tilecheck.ir.kernel import (
     Assert,
@@ -52,15 +54,18 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
     While,
-    walk,
+    children,
 )
 from tilecheck.ir.types import ScalarType, Type
 from tilecheck.ops import OPS, operators
-from tilecheck.surface.dtypes import DTYPES
+from tilecheck.surface.dtypes import DTYPES, DTypeClass
 
 # Rows whose meaning touches memory or stops the kernel: the line must be known there.
 _NOTED = ("load and store", "grid", "atomic", "debug")
 _INLINE = {"+", "-", "*"}
+_OPERATORS = operators()
+# Python's own limit is 200 nested parentheses.
+_NESTING = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,14 @@ def compile_kernel(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str
     source = "\n".join(writer.lines) + "\n"
     scope: dict[str, Any] = {f"op_{name}": row.meaning for name, row in OPS.items()}
     scope |= {f"dtype_{name}": dtype for name, dtype in DTYPES.items()}
-    scope |= {"wrap": wrap, "inf": float("inf"), "nan": float("nan"), "access": _access, "steps": _steps}
+    scope |= {
+        "wrap": wrap,
+        "inf": float("inf"),
+        "nan": float("nan"),
+        "access": _access,
+        "steps": _steps,
+        "dtype_of": _dtype_of,
+    }
     exec(compile(source, f"<{kernel.name}>", "exec"), scope)
     return Program(kernel, source, scope["block"])
 
@@ -98,6 +110,12 @@ def _access(machine: Machine, line: int, meaning: Callable[..., Any], *args: Any
     """Call a meaning that touches memory, its line noted after its arguments are computed."""
     machine.line = line
     return meaning(*args, **kwargs)
+
+
+def _dtype_of(value: Any) -> DTypeClass:
+    """The dtype of a tile, tensor or view."""
+    array = value if isinstance(value, np.ndarray) else value.memory.array
+    return next(dtype for dtype in DTYPES.values() if dtype.numpy() == array.dtype)
 
 
 def _steps(machine: Machine, line: int, start: int, stop: int, step: int) -> range:
@@ -118,6 +136,8 @@ class _Writer:
     names: dict[str, str] = field(default_factory=dict)
     depth: int = 0
     helpers: int = 0
+    # Whether the expression being written may be evaluated before its statement.
+    straight: bool = True
 
     def variable(self, name: str) -> str:
         """The Python name of a variable: its own where possible, numbered."""
@@ -162,7 +182,7 @@ class _Writer:
                 self.line(f"for {self.variable(target)} in {text}:")
                 self.suite(body)
             case While(cond=cond, body=body):
-                self.line(f"while {self.expression(cond)}:")
+                self.line(f"while {self.lazily(cond)}:")
                 self.suite(body)
             case Break():
                 self.line("break")
@@ -201,6 +221,22 @@ class _Writer:
     # ---- expressions
 
     def expression(self, node: Expr) -> str:
+        """The text of `node`; a part that nests deeply goes to a variable of its own first."""
+        text = self.written(node)
+        if not self.straight or len(text) < _NESTING or _nesting(text) < _NESTING:
+            return text
+        self.helpers += 1
+        self.line(f"part{self.helpers} = {text}")
+        return f"part{self.helpers}"
+
+    def lazily(self, node: Expr) -> str:
+        """The text of an expression that may not be evaluated, or not once."""
+        before, self.straight = self.straight, False
+        text = self.expression(node)
+        self.straight = before
+        return text
+
+    def written(self, node: Expr) -> str:
         match node:
             case Const(value=value):
                 return f"({value!r})" if isinstance(value, int | float) else repr(value)
@@ -217,16 +253,16 @@ class _Writer:
                 if op in _INLINE and self.is_scalar(left) and self.is_scalar(right):
                     text = f"({one} {op} {two})"
                     return f"wrap{text}" if self.is_int(left) and self.is_int(right) else text
-                return f"op_{operators()[op].name}({one}, {two})"
+                return f"op_{_OPERATORS[op].name}({one}, {two})"
             case Compare(op=op, left=left, right=right):
                 one, two = self.expression(left), self.expression(right)
                 if self.is_scalar(left) and self.is_scalar(right):
                     return f"({one} {op} {two})"
-                return f"op_{operators()[op].name}({one}, {two})"
+                return f"op_{_OPERATORS[op].name}({one}, {two})"
             case Logic(op=op, operands=operands):
-                return f"({f' {op} '.join(self.expression(e) for e in operands)})"
+                return f"({f' {op} '.join(self.lazily(e) for e in operands)})"
             case Select(cond=cond, then=then, other=other):
-                return f"({self.expression(then)} if {self.expression(cond)} else {self.expression(other)})"
+                return f"({self.lazily(then)} if {self.lazily(cond)} else {self.lazily(other)})"
             case TupleExpr(items=items):
                 return f"({''.join(self.expression(e) + ', ' for e in items)})"
             case Item(base=tuple_, index=index):
@@ -249,7 +285,7 @@ class _Writer:
             return f"(not {text})"
         if op == "-" and self.is_scalar(operand):
             return f"wrap(-{text})" if self.is_int(operand) else f"(-{text})"
-        return f"op_{operators()[f'unary {op}'].name}({text})"
+        return f"op_{_OPERATORS[f'unary {op}'].name}({text})"
 
     def call(self, node: OpCall) -> str:
         args = [self.expression(arg) for arg in node.args]
@@ -258,6 +294,10 @@ class _Writer:
             return f"machine.block[{args[0]}]"
         if node.op == "num_blocks":
             return f"machine.grid[{args[0]}]"
+        if node.op == "rank":
+            return f"len({args[0]}.shape)"
+        if node.op == "dtype":
+            return f"dtype_of({args[0]})"
         meaning = f"op_{node.op}"
         if OPS[node.op].family in _NOTED:
             return f"access(machine, {', '.join((str(node.span.line), meaning, *args))})"
@@ -269,9 +309,10 @@ class _Writer:
         name = f"function{self.helpers}"
         self.line(f"def {name}({', '.join(self.variable(p) for p in node.params)}):")
         self.suite(node.body)
-        self.depth += 1
-        self.line(f"return {self.variable(node.result)}")
-        self.depth -= 1
+        if not isinstance(node.body[-1], Return):
+            self.depth += 1
+            self.line(f"return {self.variable(node.result)}")
+            self.depth -= 1
         return name
 
     def is_scalar(self, node: Expr) -> bool:
@@ -282,11 +323,23 @@ class _Writer:
         return isinstance(node, DimRef) or (isinstance(type, ScalarType) and type.kind != "float")
 
 
+def _nesting(text: str) -> int:
+    """How deep parentheses nest in `text`; those inside strings only make the answer larger."""
+    deepest = level = 0
+    for c in text:
+        if c in "([":
+            level += 1
+            deepest = max(deepest, level)
+        elif c in ")]":
+            level -= 1
+    return deepest
+
+
 def _outer(body: tuple[Stmt, ...]) -> Iterator[Node]:
     """The nodes of `body` without those of functions inside, whose `Return` is their own."""
-    for node in body:
-        if isinstance(node, Inline):
-            continue
-        inner = [n for n in walk(node) if isinstance(n, Inline)]
-        hidden = {id(n) for i in inner for n in walk(*i.body)}
-        yield from (n for n in walk(node) if id(n) not in hidden)
+    stack: list[Node] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, Inline | Function):
+            stack.extend(reversed(list(children(node))))

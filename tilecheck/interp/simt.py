@@ -28,6 +28,8 @@ from tilecheck.ir.kernel import Const, Kernel, Node, Unary
 from tilecheck.ir.simt import Atomic, Load, Store, SubArray
 
 Extents = tuple[int, int, int]
+# What generated code may raise where numba's types would have refused the kernel, or a value is not known.
+MISFITS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 Kind = Literal["race", "out-of-bounds", "divergent-barrier", "uninitialised-shared", "warp-sync", "too-long"]
 
 
@@ -141,6 +143,8 @@ class _Run:
                             body(thread, *values)
                         except Gone:
                             continue
+                        except MISFITS as misfit:
+                            machine.inexact(f"a value of a kind that does not fit: {misfit}")
             except TooLong:
                 self.faults.append(SimtFault("too-long", (), f"stopped after {self.max_steps} loop rounds"))
         self._collect()
@@ -171,6 +175,10 @@ class _Run:
         try:
             event = program.send(reply)
         except (StopIteration, Gone):
+            self._leave(thread)
+            return
+        except MISFITS as misfit:
+            self.machine.inexact(f"a value of a kind that does not fit: {misfit}")
             self._leave(thread)
             return
         thread.reply = None

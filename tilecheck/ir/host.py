@@ -58,8 +58,10 @@ class Contract:
 
     `track` is `host` for an ordinary function. A tensor parameter whose `access` is None is unannotated: for a plain
     `@cuda.jit` kernel the body decides, see `writes`. `writes` is the set of parameters that such a body writes, None
-    when it could not be read. `dims` are the Dim classes that the extents name; `bound` those with a value from `where`.
-    `returns` is the access of a returned tensor, None if the function returns none or does not say.
+    when it could not be read. `dims` are the Dim classes that the extents name.
+    `result` is the public name of the class that a host function returns (`tilecheck.Tensor`, `tilecheck.Partition`,
+    `tilecheck.DeviceOp`, `tilecheck.Running`; None for anything else), `returns` the access of a returned tensor. What
+    is returned borrows from the tensor arguments, unless it is an `Owned` tensor.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Contract:
     dims: Mapping[str, DimDecl] = field(default_factory=dict)
     writes: frozenset[str] | None = None
     returns: Access | None = None
+    result: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

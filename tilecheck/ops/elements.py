@@ -7,7 +7,7 @@ whole; they return the old value. Relaxed memory order, visible to the whole dev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,22 @@ from tilecheck.ops.row import NONE, Effect, Lanes, NotYet, Refused, op
 from tilecheck.surface.dtypes import DTypeClass
 
 _ZERO = ScalarType("int", 0)
+# Index tiles of one shape, with ints among them, for ranks up to 3.
+_INDICES = (
+    "Tile[Any, *S] | tuple[Tile[Any, *S]]",
+    "tuple[Tile[Any, *S], Tile[Any, *S] | int]",
+    "tuple[int, Tile[Any, *S]]",
+    "tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int]",
+    "tuple[int, Tile[Any, *S], Tile[Any, *S] | int]",
+    "tuple[int, int, Tile[Any, *S]]",
+)
+
+
+def _function_and_method(lines: Iterable[str]) -> tuple[str, ...]:
+    """Lines of a function, and of the method of `Tensor`, whose `S` is taken by the class."""
+    functions = tuple(lines)
+    methods = (line.replace("(x:", "(self:").replace("(z:", "(self:").replace("*S]", "*S2]") for line in functions)
+    return (*functions, *(f"Tensor: {line}" for line in methods))
 
 
 def _index_types(op: str, index: Type, rank: int | None) -> tuple[TileType | ScalarType, ...]:
@@ -92,11 +108,10 @@ def _gather_type(x: Type, index: Type, /, mask: Type = NONE, pad: Type = _ZERO) 
     mixes=_mixes_lanes,
     effect=Effect.READ,
     method_of=("tensor",),
-    stub=tuple(
-        f"{head}: Tensor[Shared, T, *tuple[Any, ...]], index: {index}, /, mask: Tile[bool_, *S] | None = ...,"
+    stub=_function_and_method(
+        f"def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: {index}, /, mask: Tile[bool_, *S] | None = ...,"
         f" pad: Scalar = ...) -> Tile[T, *S]"
-        for head in ("def gather(x", "Tensor: def gather(self")
-        for index in ("Tile[Any, *S]", "tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...]")
+        for index in _INDICES
     ),
 )
 def gather(x: Any, index: Any, /, mask: Any = None, pad: Any = 0) -> Array:
@@ -169,13 +184,12 @@ def _rule(op: str, kinds: Sequence[str]) -> Callable[..., Type]:
 
 def _stub(name: str, values: str = "value") -> tuple[str, ...]:
     params = "".join(f"{v}: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, " for v in values.split())
-    indices = ("Tile[Any, *S]", "tuple[Tile[Any, *S] | Tile[Any, *tuple[()]] | int, ...]", "int | tuple[int, ...]")
-    return tuple(
-        f"{head}: Tensor[Atomic, T, *tuple[Any, ...]], index: {index}, "
+    indices = (*_INDICES, "int | tuple[int, ...]")
+    return _function_and_method(
+        f"def {name}(z: Tensor[Atomic, T, *tuple[Any, ...]], index: {index}, "
         f"{params if '*S' in index else params.replace('Tile[T, *S] | ', '')}/,"
         f" mask: {'Tile[bool_, *S]' if '*S' in index else 'bool'} | None = ...)"
         f" -> {'Tile[T, *S]' if '*S' in index else 'Tile[T, *tuple[()]]'}"
-        for head in (f"def {name}(z", f"Tensor: def {name}(self")
         for index in indices
     )
 

@@ -20,7 +20,7 @@ How the parts are used:
 - **Operators.** `operator` is the IR's token (`+`, `==`, `@`); unary ones are `unary -`, `unary ~`, `unary +`, `unary not`.
 - **Stubs.** A line is `def NAME(...) -> ...` for a function of the package, or `CLASS: def NAME(...) -> ...` for a method of
   `Tile`, `Tensor`, `View`, `SubTiles` or `Index`. Several lines with one class and name are overloads, in order. They use
-  the type variables `T U` (dtype), `A` (access), `B M N K L` and `P Q R` (extents), `*S` (a shape); `One` is the extent 1.
+  the type variables `T U` (dtype), `A` (access), `B M N K L` and `P Q R` (extents), `*S` and `*S2` (shapes; `S` is the class's own in methods); `One` is the extent 1.
 """
 
 from __future__ import annotations

@@ -160,5 +160,5 @@ def reduce(x: Array, f: Callable[[Any, Any], Any], /, axis: int = 0, keepdims: b
     lanes = np.moveaxis(x, axis, 0)
     total = np.array(lanes[0])
     for at in range(1, len(lanes)):
-        total = np.asarray(f(total, lanes[at]))
+        total = np.broadcast_to(np.asarray(f(total, lanes[at])).astype(x.dtype), total.shape)
     return np.expand_dims(total, axis) if keepdims else total

@@ -49,7 +49,8 @@ def binary(name: str, dunder: str | None = None, *, result: str = "T", scalar: s
 def operator(dunder: str, *, result: str = "T", scalar: str = "Scalar") -> tuple[str, ...]:
     """The methods of `Tile` behind a binary operator. Comparisons have no reflected method."""
     pairs = _pairs(scalar, result)
-    pairs.insert(1, ("Tile[T, *tuple[()]]", "Tile[T, *S]", f"Tile[{result}, *S]"))
+    # `S` belongs to the class: another variable for the other tile's shape.
+    pairs.insert(1, ("Tile[T, *tuple[()]]", "Tile[T, *S2]", f"Tile[{result}, *S2]"))
     lines = [f"Tile: def {dunder}(self: {left}, other: {right}, /) -> {value}" for left, right, value in pairs]
     if result != "bool_":
         lines.append(f"Tile: def __r{dunder[2:]}(self, other: {scalar}, /) -> Tile[{result}, *S]")

@@ -125,7 +125,8 @@ def merged(body: list[ast.stmt], added: list[ast.FunctionDef]) -> list[ast.stmt]
             continue
         several = len(groups[item]) > 1
         for definition in groups[item]:
-            definition.decorator_list = [ast.Name("overload")] if several else []
+            kept = [d for d in definition.decorator_list if ast.unparse(d) != "overload"]
+            definition.decorator_list = [ast.Name("overload"), *kept] if several else kept
             out.append(definition)
     return out
 

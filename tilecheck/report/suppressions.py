@@ -116,19 +116,14 @@ def apply_allows(
             kept.append(diagnostic)
     faults: list[Fault] = []
     for n, allow in enumerate(allows):
-        if allow.rule not in known:
+        if not allow.reason:
+            message = f"`{allow.rule}` is allowed without a reason"
+            way_out = f"say why it is safe: `# tilecheck: allow[{allow.rule}] the reason`"
+            faults.append(Fault("allow-without-reason", message, allow.span, help=way_out))
+        elif allow.rule not in known:
             message = f"there is no rule `{allow.rule}` to allow"
             faults.append(Fault("unused-allow", message, allow.span, help="`tilecheck rules` lists the rules"))
         elif n not in used and allow.rule in ran:
             message = f"nothing here is reported as `{allow.rule}`"
             faults.append(Fault("unused-allow", message, allow.span, help="remove the comment"))
-        elif not allow.reason:
-            faults.append(
-                Fault(
-                    "allow-without-reason",
-                    f"`{allow.rule}` is allowed without a reason",
-                    allow.span,
-                    help=f"say why it is safe: `# tilecheck: allow[{allow.rule}] the reason`",
-                )
-            )
     return kept, silenced, faults

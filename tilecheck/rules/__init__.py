@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from tilecheck.rules import (
     allow_without_reason,
+    borrow_conflict,
+    capture,
+    dropped_op,
+    frozen_global,
+    host_array_copied,
+    launch_contract,
+    partial_coverage,
+    reentrant_sync,
+    tune_in_place,
+    unpartitioned_output,
     unreadable,
     unused_allow,
+    use_after_move,
+    use_in_flight,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +55,18 @@ def rule_name(rule: Rule | ModuleType) -> str:
 
 # The table of contents. A line per rule, in the order of the documentation.
 RULES: tuple[Rule, ...] = (
+    borrow_conflict,
+    use_after_move,
+    use_in_flight,
+    dropped_op,
+    unpartitioned_output,
+    launch_contract,
+    partial_coverage,
+    reentrant_sync,
+    capture,
+    tune_in_place,
+    host_array_copied,
+    frozen_global,
     unused_allow,
     allow_without_reason,
     unreadable,

@@ -1,0 +1,391 @@
+"""The command line: formats, selection, suppressions, baselines, fixes, cache, processes, exit codes, other commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from tilecheck.cli import COMMANDS, group
+from tilecheck.rules import RULES, rule_name
+
+SCHEMA = json.loads((Path(__file__).parent / "sarif-2.1.0-subset.json").read_text("utf-8"))
+BROKEN = "import tilecheck as tc\nx = tc.zeros(8\n"
+STALE = "import tilecheck as tc\n\nx = 1  # tilecheck: allow[unreadable] an old story\n"
+KERNEL = "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    i = cuda.grid(1)\n    if i < x.size:\n        x[i] = 1\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path) -> Iterator[Path]:
+    """Each test runs in an empty folder of its own."""
+    before = Path.cwd()
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\n")
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+def invoke(*args: str, data: str | None = None) -> Result:
+    result = CliRunner().invoke(group, list(args), input=data)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def check(*args: str, data: str | None = None) -> Result:
+    return invoke("check", *args, data=data)
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, newline="")
+
+
+def as_json(*args: str) -> dict[str, Any]:
+    document = json.loads(check("--format", "json", *args).stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_exit_codes() -> None:
+    write("clean.py", KERNEL)
+    write("broken.py", BROKEN)
+    assert check("clean.py").exit_code == 0
+    assert check("broken.py").exit_code == 1
+    assert check("missing.py").exit_code == 2
+    assert check("--format", "xml").exit_code == 2
+
+
+def test_text_shows_rule_place_excerpt_and_help() -> None:
+    write("old.py", STALE)
+    lines = check().stdout.splitlines()
+    assert lines[0] == "warning[unused-allow]: nothing here is reported as `unreadable`"
+    assert lines[1] == " --> old.py:3:8" or lines[1] == "  --> old.py:3:8"
+    assert lines[2] == "3 | x = 1  # tilecheck: allow[unreadable] an old story"
+    assert lines[3].lstrip(" |") == "^" * len("# tilecheck: allow[unreadable] an old story")
+    assert lines[4] == "help: remove the comment"
+    assert lines[-1] == "1 warning in 1 file with 0 kernels"
+
+
+def test_marks_stand_below_wide_characters_and_tabs() -> None:
+    write("wide.py", "import tilecheck\nif 1:\n\ts = '漢字'  # tilecheck: allow[unreadable] why\n")
+    source, marks = check().stdout.splitlines()[2:4]
+    assert source.index("#") + 2 == marks.index("^")  # two characters take two cells each
+
+
+def test_json_has_the_documented_form() -> None:
+    write("broken.py", BROKEN)
+    write("k.py", KERNEL)
+    document = as_json()
+    assert list(document) == ["version", "diagnostics", "kernels"]
+    assert document["version"] == 1
+    (found,) = document["diagnostics"]
+    assert found == {
+        "path": "broken.py",
+        "line": 2,
+        "column": 13,
+        "end_line": 2,
+        "end_column": 14,
+        "rule": "unreadable",
+        "severity": "error",
+        "message": "'(' was never closed",
+        "kernel": None,
+        "labels": [],
+        "help": None,
+    }
+    (kernel,) = document["kernels"]
+    assert {"path", "line", "name", "track", "assumptions", "verdicts"} <= set(kernel)
+    assert (kernel["path"], kernel["line"], kernel["name"], kernel["track"]) == ("k.py", 4, "k", "numba")
+    for answer in kernel["verdicts"].values():
+        assert set(answer) == {"verdict", "conditions", "reason"}
+
+
+def test_github_escapes_what_its_commands_are_made_of() -> None:
+    write("a,b.py", BROKEN)
+    (line,) = check("--format", "github").stdout.splitlines()
+    assert line.startswith("::error file=a%2Cb.py,line=2,endLine=2,col=13,endColumn=14,title=tilecheck unreadable::")
+
+
+def test_sarif_is_valid_and_points_at_its_rules() -> None:
+    write("sub dir/broken.py", BROKEN)
+    write("old.py", STALE)
+    document = json.loads(check("--format", "sarif").stdout)
+    jsonschema.validate(document, SCHEMA)
+    (run,) = document["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [rules[result["ruleIndex"]] for result in run["results"]] == [result["ruleId"] for result in run["results"]]
+    uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
+    assert uris == ["old.py", "sub%20dir/broken.py"]
+
+
+def test_the_sarif_schema_can_refuse() -> None:
+    write("broken.py", BROKEN)
+    document = json.loads(check("--format", "sarif").stdout)
+    document["runs"][0]["results"][0]["level"] = "fatal"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_select_and_ignore() -> None:
+    write("broken.py", BROKEN)
+    write("old.py", STALE)
+    assert {item["rule"] for item in as_json()["diagnostics"]} == {"unreadable", "unused-allow"}
+    assert {item["rule"] for item in as_json("--select", "unreadable")["diagnostics"]} == {"unreadable"}
+    assert {item["rule"] for item in as_json("--ignore", "unused-allow")["diagnostics"]} == {"unreadable"}
+    # An allow of a rule that was not looked for is not called unused.
+    assert as_json("--ignore", "unreadable")["diagnostics"] == []
+    assert as_json("--select", "unreadable,unused-allow", "--ignore", "unreadable,unused-allow")["diagnostics"] == []
+
+
+def test_configuration() -> None:
+    write("pyproject.toml", '[tool.tilecheck]\npaths = ["src"]\nexclude = ["src/made/*"]\nignore = ["unused-allow"]\n')
+    write("src/broken.py", BROKEN)
+    write("src/old.py", STALE)
+    write("src/made/broken.py", BROKEN)
+    write("elsewhere.py", BROKEN)
+    assert [item["path"] for item in as_json()["diagnostics"]] == ["src/broken.py"]
+    assert [item["path"] for item in as_json("--exclude", "broken.py", ".")["diagnostics"]] == ["elsewhere.py"]
+    assert as_json("src/made/broken.py")["diagnostics"] == []
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("[tool.tilecheck]\nseverity = 1\n", "[tool.tilecheck] has no key `severity`"),
+        ("[tool.tilecheck]\npaths = 'src'\n", "`paths` is 'src', not a list of strings"),
+        ("[tool.tilecheck]\nbudget = -1\n", "`budget` is -1, not a positive number of seconds"),
+        ("[tool.tilecheck]\nmypy-simt = 1\n", "`mypy-simt` is 1, not true or false"),
+        ("[tool]\ntilecheck = 1\n", "`tool.tilecheck` is not a table"),
+        ("[tool.tilecheck\n", "is not TOML"),
+        ("[tool.tilecheck]\nselect = ['races']\n", "there is no rule `races`"),
+    ],
+)
+def test_configuration_that_cannot_be_read(table: str, words: str) -> None:
+    write("pyproject.toml", table)
+    result = check()
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_an_allow_covers_its_line_its_statement_and_its_function() -> None:
+    from tilecheck.diagnostic import Diagnostic, Span
+    from tilecheck.report.suppressions import apply_allows, read_allows
+
+    text = (
+        "# tilecheck: allow[data-race] whole kernel\n"  # 1
+        "@cuda.jit\n"
+        "def k(x):\n"
+        "    x[0] = 1\n"  # 4
+        "\n"
+        "def host():\n"
+        "    k[1, 1](\n"  # 7
+        "        x,\n"
+        "    )  # tilecheck: allow[data-race, borrow-conflict] whole statement\n"  # 9
+        "    # tilecheck: allow[data-race] next statement\n"
+        "    f(x)\n"  # 11
+        "    s = '# tilecheck: allow[data-race] not a comment'\n"
+    )
+    allows = read_allows("k.py", text)
+    assert [(allow.rule, allow.first, allow.last) for allow in allows] == [
+        ("data-race", 2, 4),
+        ("data-race", 7, 9),
+        ("borrow-conflict", 7, 9),
+        ("data-race", 11, 11),
+    ]
+    rules = ("data-race", "borrow-conflict", "unreadable")
+    found = [
+        Diagnostic(rule, "error", "m", Span("k.py", line, 1, line, 2))
+        for rule, line in [("data-race", 4), ("data-race", 7), ("borrow-conflict", 4), ("data-race", 12)]
+    ]
+    kept, silenced, faults = apply_allows(found, allows, rules, rules)
+    assert [(item.rule, item.span.line) for item in kept] == [("borrow-conflict", 4), ("data-race", 12)]
+    assert silenced == 2
+    assert [(fault.rule, fault.span.line) for fault in faults] == [("unused-allow", 9), ("unused-allow", 10)]
+
+
+def test_a_baseline_accepts_by_content_not_by_line() -> None:
+    write("old.py", STALE)
+    assert check("--write-baseline", "accepted.json").exit_code == 0
+    assert check("--baseline", "accepted.json").exit_code == 0
+    write("old.py", "\n\n" + STALE)
+    moved = check("--baseline", "accepted.json")
+    assert moved.exit_code == 0 and "1 in the baseline" in moved.stdout
+    write("old.py", STALE + STALE.splitlines()[-1] + "\n")
+    again = check("--baseline", "accepted.json")
+    assert again.exit_code == 1 and "1 warning" in again.stdout
+    write("pyproject.toml", '[tool.tilecheck]\nbaseline = "accepted.json"\n')
+    assert check().exit_code == 1
+    write("accepted.json", "[]")
+    assert check().exit_code == 2
+
+
+def test_fix_removes_what_is_unused_and_keeps_line_ends() -> None:
+    write(
+        "old.py",
+        "import tilecheck\r\nx = 1  # tilecheck: allow[unreadable] old\r\n# tilecheck: allow[unreadable] old\r\ny = 2\r\n",
+    )
+    result = check("--fix")
+    assert result.exit_code == 0, result.output
+    assert "2 fixed" in result.stdout
+    assert Path("old.py").read_bytes() == b"import tilecheck\r\nx = 1\r\ny = 2\r\n"
+
+
+def test_standard_input() -> None:
+    result = check("-", "--stdin-filename", "editor.py", "--format", "json", data=STALE)
+    assert [item["path"] for item in json.loads(result.stdout)["diagnostics"]] == ["editor.py"]
+    assert check("-", data=KERNEL).exit_code == 0
+
+
+def test_results_do_not_depend_on_cache_or_processes() -> None:
+    for n in range(10):
+        write(f"pkg/k{n}.py", STALE if n % 2 else KERNEL)
+    fresh = as_json("--no-cache", "--jobs", "1")
+    assert not Path(".tilecheck_cache").exists()
+    assert as_json("--jobs", "2") == fresh
+    assert list(Path(".tilecheck_cache").rglob("*.json"))
+    assert as_json() == fresh
+
+
+def test_a_cached_result_is_used_and_a_damaged_one_is_not() -> None:
+    write("old.py", STALE)
+    before = as_json()
+    (entry,) = Path(".tilecheck_cache").rglob("*.json")
+    changed = entry.read_text().replace("nothing here is reported", "marked by the test")
+    entry.write_text(changed)
+    assert "marked by the test" in as_json()["diagnostics"][0]["message"]
+    entry.write_text(changed[: len(changed) // 2])
+    assert as_json() == before
+    write("old.py", STALE.replace("old story", "older story"))
+    assert "marked by the test" not in check().stdout
+
+
+def test_imports_are_part_of_the_cache_key() -> None:
+    from tilecheck.modules import Modules
+
+    write("pkg/__init__.py", "")
+    write("pkg/sizes.py", "BLOCK = 64\n")
+    modules = Modules()
+    source = modules.resolve("pkg.sizes", "pkg/main.py")
+    assert source is not None and source.text == "BLOCK = 64\n"
+    assert modules.resolve(".sizes", "pkg/main.py") is source
+    assert modules.resolve("numpy", "pkg/main.py") is None
+    (asked, *_) = modules.asked.items()
+    assert Modules().still(*asked[0], asked[1])
+    write("pkg/sizes.py", "BLOCK = 32\n")
+    assert not Modules().still(*asked[0], asked[1])
+
+
+def test_an_internal_failure_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilecheck.rules import unused_allow
+
+    def broken(checked: object) -> Iterator[object]:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(unused_allow, "check", broken)
+    write("broken.py", BROKEN)
+    write("old.py", STALE)
+    document = as_json("--no-cache")
+    assert [(item["path"], item["rule"], item["severity"]) for item in document["diagnostics"]] == [
+        ("broken.py", "unreadable", "error"),
+        ("old.py", "unused-allow", "note"),
+    ]
+    assert "ZeroDivisionError: on purpose" in document["diagnostics"][1]["message"]
+
+
+def test_notes_do_not_count() -> None:
+    from tilecheck.diagnostic import Diagnostic, Span
+    from tilecheck.report.text import plain
+
+    note = Diagnostic("data-race", "note", "all writes store one value", Span("k.py", 1, 1, 1, 4), notes=("a", "b"))
+    assert plain(note, lambda path: ["x = 1"]).splitlines() == [
+        "note[data-race]: all writes store one value",
+        "  --> k.py:1:1",
+        "1 | x = 1",
+        "  | ^^^",
+        "note: a",
+        "note: b",
+    ]
+
+
+def test_interrupting_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilecheck.check.check_bytes", interrupted)
+    write("k.py", KERNEL)
+    result = check("--no-cache")
+    assert result.exit_code == 2
+    assert result.stderr == "tilecheck: interrupted after 0 of 1 file\n"
+
+
+def test_the_gate_loads_nothing_heavy() -> None:
+    write("plain.py", "x = 1\n")
+    script = (
+        "import sys\nfrom tilecheck.cli import main\n"
+        "try: main(['check'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(sorted({'libcst', 'z3', 'rich', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_lists_every_command() -> None:
+    text = invoke("--help").stdout
+    for name in COMMANDS:
+        assert name in text
+        assert invoke(name, "--help").exit_code == 0
+    assert invoke("chekc").exit_code == 2
+    assert invoke("--version").stdout.startswith("tilecheck ")
+
+
+def test_rules_and_explain() -> None:
+    listed = invoke("rules").stdout
+    for rule in RULES:
+        assert rule_name(rule) in listed
+    page = invoke("explain", "unused-allow").stdout
+    assert "rejected:" in page and "accepted:" in page and "# error" not in page
+    assert invoke("explain", "no-such-rule").exit_code == 2
+
+
+def test_explain_a_kernel() -> None:
+    write("k.py", KERNEL)
+    shown = invoke("explain", "k.py::k", "--ir").stdout
+    assert shown.startswith("k.py:4: numba kernel `k`")
+    assert "x[i] = 1" in shown
+    missing = invoke("explain", "k.py::other")
+    assert missing.exit_code == 2 and "its kernels: k" in missing.stderr
+    assert invoke("explain", "gone.py::k").exit_code == 2
+
+
+def test_ops() -> None:
+    assert "tc.load_like(x, like, *at)" in invoke("ops").stdout
+    assert "memory:" in invoke("ops", "load_like").stdout
+    assert invoke("ops", "teleport").exit_code == 2
+
+
+def test_audit_lists_waivers_with_their_reasons() -> None:
+    write("k.py", STALE + '\n@tc.unsafe("keys are distinct")\ndef f(): ...\n')
+    lines = invoke("audit").stdout.splitlines()
+    assert lines[:2] == ["k.py:3: allow unreadable: an old story", "k.py:5: unsafe: keys are distinct"]
+
+
+def test_doctor_says_what_is_there() -> None:
+    result = invoke("doctor")
+    assert result.exit_code == 0
+    assert "z3-solver" in result.stdout and "cpu" in result.stdout
+
+
+def test_new_makes_a_clean_project(tmp_path: Path) -> None:
+    assert invoke("new", "my-project").exit_code == 0
+    assert invoke("new", "my-project").exit_code == 2
+    assert invoke("new", "class").exit_code == 2
+    os.chdir("my-project")
+    assert check().exit_code == 0

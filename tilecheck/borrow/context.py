@@ -1,0 +1,179 @@
+"""What lowering carries along the source of one function: instructions, variables, what is known of values.
+
+Blocks nest: `gather` runs a part of the lowering into a block of its own. Values join where paths meet; a loop's body
+is lowered twice, first to learn what a round changes, then for good, so that what it emits holds in every round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal
+
+from tilecheck.borrow.numbers import Scalar, number, whole
+from tilecheck.borrow.program import Program
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import NOTHING, Array, Number, Value, join
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Block, Instr, Kind, Site, Touch, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A lowered expression: the variable that names its object, None for a plain value, and what is known of it."""
+
+    var: Var | None
+    value: Value = NOTHING
+
+
+Where = Literal["", "then", "scope"]
+
+
+@dataclass
+class Context:
+    """The state of lowering one function of `program`.
+
+    `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
+    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable.
+    """
+
+    program: Program
+    env: dict[str, Value] = field(default_factory=dict)
+    code: list[Instr] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    tested: frozenset[str] = frozenset()
+    mentions: Counter[str] = field(default_factory=Counter)
+    lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
+    called_back: set[ir.Expr] = field(default_factory=set)
+    where: Where = ""
+    loops: int = 0
+    _temps: Iterator[int] = field(default_factory=count)
+
+    # ---- instructions
+
+    def emit(self, instr: Instr) -> None:
+        self.code.append(instr)
+
+    def temp(self) -> Var:
+        return f"%{next(self._temps)}"
+
+    def number_of_site(self) -> int:
+        """A number of its own, for a reshape or a split."""
+        return next(self._temps)
+
+    def make(self, kind: Kind, name: str, span: Span) -> Var:
+        """A variable that names a new object."""
+        var = self.temp()
+        self.emit(flow.Make(var, Site(kind, name, span), span=span))
+        return var
+
+    def object_of(self, operand: Operand, node: ir.Expr) -> Var:
+        """The variable of `operand`, a new object for a plain value."""
+        return operand.var if operand.var is not None else self.make(Kind.OTHER, spell(node), node.span)
+
+    def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:
+        """Host code uses `operand`, as `node` says."""
+        if operand.var is not None:
+            self.emit(flow.Access(operand.var, touch, by or spell(node), span=node.span))
+
+    def escape(self, operand: Operand, span: Span) -> None:
+        if operand.var is not None:
+            self.emit(flow.Escape(operand.var, span=span))
+
+    @contextmanager
+    def gather(self) -> Iterator[list[Instr]]:
+        """Collect what is emitted inside into a block of its own."""
+        outer, self.code = self.code, []
+        try:
+            yield self.code
+        finally:
+            self.code = outer
+
+    # ---- values
+
+    def key(self, node: ir.Expr) -> str | None:
+        """Under which name the value of a variable, attribute or constant subscript is kept."""
+        match node:
+            case ir.Name(id=name):
+                return name
+            case ir.Attr(base=base, name=name):
+                base_key = self.key(base)
+                return f"{base_key}.{name}" if base_key is not None else None
+            case ir.Sub(base=base, index=ir.Const(value=index, known=True)):
+                base_key = self.key(base)
+                return f"{base_key}[{index!r}]" if base_key is not None else None
+            case _:
+                return None
+
+    def known(self, node: ir.Expr) -> Value:
+        """What is known of `node` without evaluating it."""
+        if isinstance(node, ir.Const) and node.known:
+            return Number(node.value)
+        full = node.full if isinstance(node, ir.Name | ir.Attr) else None
+        if full is not None:
+            return self.program.value(full) or NOTHING
+        key = self.key(node)
+        if key is not None and key in self.env:
+            return self.env[key]
+        if isinstance(node, ir.Name) and (constant := self.program.constants.get(node.id)) is not None:
+            return self._constant(constant)
+        return NOTHING
+
+    def _constant(self, node: ir.Expr) -> Value:
+        found = number(node, self.known) if not isinstance(node, ir.Name) else None
+        if found is not None:
+            return Number(found)
+        return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
+
+    def number(self, node: ir.Expr) -> int | float | None:
+        return number(node, self.known)
+
+    def whole(self, node: ir.Expr) -> int | None:
+        return whole(node, self.known)
+
+    def scalar(self, node: ir.Expr) -> Scalar:
+        """A constant of any type, None if `node` is none."""
+        value = self.known(node)
+        return value.value if isinstance(value, Number) else None
+
+    def set(self, node: ir.Expr, value: Value) -> None:
+        """`node = value`: what was known of its attributes and items is not any more."""
+        key = self.key(node)
+        if key is None:
+            return
+        for other in [name for name in self.env if name.startswith((f"{key}.", f"{key}["))]:
+            del self.env[other]
+        self.env[key] = value
+
+    def assume(self, found: dict[str, Value]) -> None:
+        """Join the variables of another path into this one."""
+        self.env = {
+            key: join(self.env.get(key, NOTHING), found.get(key, NOTHING)) for key in self.env.keys() | found.keys()
+        }
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Lower something only to learn what it does to values; nothing that it emits or reports is kept."""
+        mark = len(self.faults)
+        with self.gather():
+            yield
+        del self.faults[mark:]
+
+    def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
+        self.faults.append(Fault(rule, message, span, help=help))
+
+    def block_of(self, lower: Callable[[], object]) -> Block:
+        """What `lower` emits, as a block."""
+        with self.gather() as code:
+            lower()
+        return tuple(code)
+
+
+def is_ours(value: Value) -> bool:
+    return isinstance(value, Array) and value.library == "tilecheck"

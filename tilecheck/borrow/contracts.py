@@ -1,0 +1,164 @@
+"""What a callable asks of its arguments, read from its signature; for plain kernels, whose signatures say nothing, from
+the body.
+
+`contract_of` reads kernels (`@tc.kernel`, `@tc.simt`, `@cuda.jit`, `@ct.kernel`) and host functions whose tensor
+parameters are annotated. Of a plain kernel the parameters that it writes are exclusive (`bodies.py`).
+
+Worked example: `def saxpy(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn], a: float)` has the parameters
+`z` (Mut, f32, one axis called BM), `x` (Shared, f32, one open axis) and the float scalar `a`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tilecheck.borrow.bodies import Body, read_body
+from tilecheck.borrow.vocabulary import canonical
+from tilecheck.ir import host as ir
+from tilecheck.ir.host import Contract
+from tilecheck.ir.kernel import Access, DimDecl, Param, ScalarParam, TensorParam
+from tilecheck.surface.dtypes import DTYPES
+
+Definition = ir.Function | ir.Class | ir.Expr
+Find = Callable[[str], Definition | None]
+"""The definition behind a dotted name: a function, a class, or the value of a constant assigned once."""
+
+_ACCESS = {f"tilecheck.{access.value}": access for access in Access}
+_SCALARS: dict[str, Literal["int", "float", "bool"]] = {
+    "builtins.int": "int",
+    "builtins.float": "float",
+    "builtins.bool": "bool",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """A kernel's contract and what else a launch depends on.
+
+    `dims` are the Dims that signature and body use, by key; `body` is what a plain kernel's body does, None for a tile
+    kernel; `block` the block that `@tc.simt` fixes.
+    """
+
+    contract: Contract
+    dims: Mapping[str, DimDecl] = field(default_factory=dict)
+    body: Body | None = None
+    block: tuple[int, ...] | None = None
+
+
+def kernel_of(function: ir.Function, find: Find) -> KernelFacts | None:
+    """The kernel that `function` defines, None if it is not one."""
+    track = _track(function)
+    if track is None:
+        return None
+    dims: dict[str, DimDecl] = {}
+    params = tuple(_params(function, find, dims))
+    body: Body | None = None
+    writes: frozenset[str] | None = None
+    if track in ("numba", "cutile", "simt"):
+        body = read_body(function, find)
+        writes = body.writes
+    if track == "tile":
+        for node in ir.walk(*function.body):
+            if isinstance(node, ir.Name | ir.Attr):
+                _dim(node, find, dims)
+    contract = Contract(function.name, track, params, function.span, dims, writes)
+    return KernelFacts(contract, dims, body, _block(function) if track == "simt" else None)
+
+
+def function_of(function: ir.Function, find: Find) -> Contract | None:
+    """The contract of a host function, None if none of its parameters is an annotated tensor."""
+    params = tuple(_params(function, find, {}))
+    if not any(isinstance(param, TensorParam) and param.access is not None for param in params):
+        return None
+    base = function.returns.base if isinstance(function.returns, ir.Sub) else function.returns
+    returns = _access_of(function.returns)
+    return Contract(function.name, "host", params, function.span, returns=returns, result=canonical(base))
+
+
+def _track(function: ir.Function) -> Literal["tile", "simt", "numba", "cutile"] | None:
+    for decorator in function.decorators:
+        called = isinstance(decorator, ir.Call)
+        target = decorator.func if isinstance(decorator, ir.Call) else decorator
+        full = canonical(target)
+        if full == "tilecheck.kernel":
+            return "tile"
+        if full == "tilecheck.simt" and called:
+            return "simt"
+        if full == "cuda.tile.kernel":
+            return "cutile"
+        if full == "numba.cuda.jit":
+            device = isinstance(decorator, ir.Call) and any(
+                arg.name == "device" and not (isinstance(arg.value, ir.Const) and arg.value.value is False)
+                for arg in decorator.args
+            )
+            return None if device else "numba"
+    return None
+
+
+def _block(function: ir.Function) -> tuple[int, ...] | None:
+    for decorator in function.decorators:
+        if isinstance(decorator, ir.Call) and canonical(decorator.func) == "tilecheck.simt":
+            for arg in decorator.args:
+                if arg.name != "block":
+                    continue
+                parts = arg.value.items if isinstance(arg.value, ir.Display) else (arg.value,)
+                known = [part.value for part in parts if isinstance(part, ir.Const) and isinstance(part.value, int)]
+                return tuple(known) if len(known) == len(parts) else None
+    return None
+
+
+def _params(function: ir.Function, find: Find, dims: dict[str, DimDecl]) -> Iterator[Param]:
+    for param in function.params:
+        note = param.annotation
+        if note is not None and (tensor := tensor_annotation(param.name, note, find, dims)) is not None:
+            yield tensor
+            continue
+        kind = _SCALARS.get(canonical(note) or "") if note is not None else None
+        unannotated = note is None and param.kind == "plain" and param.default is None
+        if kind is None and unannotated:
+            yield TensorParam(param.name, param.span)
+        else:
+            yield ScalarParam(param.name, param.span, kind)
+
+
+def tensor_annotation(name: str, note: ir.Expr, find: Find, dims: dict[str, DimDecl]) -> TensorParam | None:
+    """The parameter `name: note` if `note` is `Tensor[...]`; the Dims that it names are added to `dims`."""
+    if not isinstance(note, ir.Sub) or canonical(note.base) not in ("tilecheck.Tensor", "tilecheck.Partition"):
+        return None
+    parts = note.index.items if isinstance(note.index, ir.Display) else (note.index,)
+    access = _ACCESS.get(canonical(parts[0]) or "") if parts else None
+    dtype: str | None = None
+    if len(parts) > 1:
+        short = (canonical(parts[1]) or "").removeprefix("tilecheck.")
+        dtype = short if short in DTYPES else None
+    extents: tuple[str | None, ...] | None = None
+    if len(parts) > 2 and not any(isinstance(part, ir.Starred) for part in parts):
+        extents = tuple(_dim(part, find, dims) for part in parts[2:])
+    return TensorParam(name, note.span, access, dtype, extents)
+
+
+def _access_of(note: ir.Expr | None) -> Access | None:
+    if note is None:
+        return None
+    tensor = tensor_annotation("", note, lambda _: None, {})
+    return tensor.access if tensor is not None else None
+
+
+def _dim(node: ir.Expr, find: Find, dims: dict[str, DimDecl]) -> str | None:
+    """The key of the Dim class that `node` names, None for anything else."""
+    full = node.full if isinstance(node, ir.Name | ir.Attr) else None
+    if full is None:
+        return None
+    if full in dims:
+        return full
+    found = find(full)
+    if not isinstance(found, ir.Class):
+        return None
+    if not any(canonical(base.value) == "tilecheck.Dim" for base in found.bases if base.name is None):
+        return None
+    size = next((base.value for base in found.bases if base.name == "size"), None)
+    value = size.value if isinstance(size, ir.Const) and isinstance(size.value, int) else None
+    dims[full] = DimDecl(full, found.name, value)
+    return full

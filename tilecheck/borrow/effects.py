@@ -1,0 +1,289 @@
+"""What one instruction of the flow IR does to a state, and what it breaks.
+
+Each instruction first asks whether it may (`loans.py`), then changes the facts. The rules, in the order of the code:
+
+- *moved*: no instruction but a rebinding may use an object whose memory was given away.
+- *exclusive borrow*: no live idle borrow of the same elements may be older, no op may hold them. Of what a running op
+  holds a new borrow is fine: device work is ordered by its data.
+- *host access*: a read must not meet an exclusive hold, a write or a move any hold, of an op that is built or running.
+- *one call*: no two arguments of a call may share elements if one of them is exclusive.
+- *plain work* on streams is in flight until the host waits; two jobs that share elements, one of them writing, need an
+  order if they are on different streams; the default stream is ordered with all others.
+
+A breach is reported once per place in the source, whatever the number of paths that show it.
+"""
+
+from __future__ import annotations
+
+from tilecheck.borrow.facts import Obj, Parent, Phase, State
+from tilecheck.borrow.findings import Break, Broken
+from tilecheck.borrow.jobs import Jobs
+from tilecheck.borrow.loans import (
+    Live,
+    Loan,
+    allocation,
+    clash,
+    held_loans,
+    idle_loans,
+    inside,
+    lineage,
+    move_of,
+    region,
+)
+from tilecheck.borrow.places import cut, reshaped, sliced
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir.flow import Hold, Instr, Kind, Region, Site, Touch, Use, Var
+
+
+class Effects:
+    """Applies instructions to states and collects what they break."""
+
+    def __init__(self, outer: frozenset[Var]) -> None:
+        self.outer = outer
+        self.broken: dict[tuple[Break, Span, str], Broken] = {}
+        self.built: dict[Site, None] = {}
+        self.used: set[Site] = set()
+        self.jobs = Jobs(self.report)
+        self._unknown: dict[Var, Site] = {}
+
+    def report(self, broken: Broken) -> None:
+        self.broken.setdefault((broken.kind, broken.span, broken.place), broken)
+
+    def named(self, state: State, var: Var, span: Span) -> Obj:
+        """What `var` names; an object that nothing is known of if the path has not bound it."""
+        if var not in state.names:
+            site = self._unknown.setdefault(var, Site(Kind.OTHER, var, span))
+            state.names[var] = (site, 0)
+        return state.names[var]
+
+    def apply(self, instr: Instr, state: State, live: Live) -> None:
+        """Change `state` by `instr`; `live` are the variables that are read after it."""
+        match instr:
+            case flow.Make(into=into, site=site):
+                state.names[into] = state.fresh(site)
+            case flow.Bind(into=into, src=src):
+                state.names[into] = self.named(state, src, instr.span)
+            case flow.Unbind(var=var):
+                obj = state.names.pop(var, None)
+                if obj is not None:
+                    self.used.add(obj[0])
+            case flow.Put() | flow.Get() | flow.Escape() | flow.Clobber():
+                self._places(instr, state)
+            case flow.Borrow():
+                self._borrow(instr, state, live)
+            case flow.Move():
+                self._move(instr, state, live)
+            case flow.Access():
+                self._access(instr, state, live)
+            case flow.Build(into=into, site=site, uses=uses):
+                self._check_uses(uses, state, live, site.name, lazy=True)
+                op = self._hold(uses, state, site)
+                state.names[into] = op
+                state.phase[op] = Phase.BUILT
+                self.built.setdefault(site)
+            case flow.Lend(uses=uses, callee=callee, into=into, site=lent):
+                self._check_uses(uses, state, live, callee, lazy=False)
+                if into is not None and lent is not None:
+                    state.names[into] = self._hold(uses, state, lent)
+            case flow.Combine() | flow.Start() | flow.Finish() | flow.Capture():
+                self._run(instr, state)
+            case flow.Enqueue(uses=uses):
+                self._foreign(instr, state, live)
+                self.jobs.apply(instr, state, {use.src: self.named(state, use.src, use.span) for use in uses})
+            case flow.Leave(value=value):
+                if value is not None:
+                    obj = self.named(state, value, instr.span)
+                    self._check_moved(state, obj, instr.span, value)
+                    self.jobs.leave(state, obj, instr.span)
+                    self._escape(state, obj)
+                else:
+                    self.jobs.leave(state, None, instr.span)
+            case _:
+                self.jobs.apply(instr, state, {})
+
+    # ---- places
+
+    def _places(self, instr: Instr, state: State) -> None:
+        match instr:
+            case flow.Put(base=base, field=field, src=src):
+                holder = self.named(state, base, instr.span)
+                item = self.named(state, src, instr.span)
+                if field is None:
+                    state.bag.add((holder, item))
+                else:
+                    state.slots[(holder, field)] = item
+                self.used.add(item[0])
+            case flow.Get(into=into, base=base, field=field, site=site):
+                holder = self.named(state, base, instr.span)
+                if (holder, field) not in state.slots:
+                    state.slots[(holder, field)] = state.fresh(site)
+                state.names[into] = state.slots[(holder, field)]
+            case flow.Escape(src=src):
+                obj = self.named(state, src, instr.span)
+                self._check_moved(state, obj, instr.span, src)
+                self._escape(state, obj)
+            case flow.Clobber():
+                for var in self.outer & state.names.keys():
+                    self._escape(state, state.names.pop(var))
+                self.jobs.wait_for_all(state)
+
+    def _escape(self, state: State, obj: Obj) -> None:
+        """Unknown code has `obj`: whatever it leads to may have been run, waited for or put elsewhere."""
+        found = inside(state, obj)
+        for item in found:
+            self.used.add(item[0])
+            state.phase.pop(item, None)
+            state.kept.add(item)
+        state.held = {entry for entry in state.held if entry[0] not in found}
+        state.slots = {at: item for at, item in state.slots.items() if at[0] not in found}
+        state.bag = {pair for pair in state.bag if pair[0] not in found}
+
+    # ---- borrows and moves
+
+    def _check_moved(self, state: State, obj: Obj, span: Span, by: str) -> bool:
+        move = move_of(state, obj)
+        if move is None:
+            return False
+        place = allocation(state, obj)[0].name
+        how = move.by if isinstance(move, flow.Move) else ""
+        self.report(Broken(Break.MOVED, span, place, by, move.span, how))
+        return True
+
+    def _borrow(self, instr: flow.Borrow, state: State, live: Live) -> None:
+        obj = self.named(state, instr.src, instr.span)
+        moved = self._check_moved(state, obj, instr.span, instr.site.name)
+        part = _part(instr, region(state, obj))
+        if instr.hold is Hold.EXCLUSIVE and instr.renews and not moved:
+            place = allocation(state, obj)[0].name
+            for loan in held_loans(state, obj, part, live):
+                if loan.phase is Phase.BUILT:
+                    self._blame(Break.HELD, instr.span, place, instr.site.name, loan)
+            for loan in idle_loans(state, obj, part, live):
+                self._blame(Break.IDLE, instr.span, place, instr.site.name, loan)
+        child = state.fresh(instr.site)
+        # In a loop, `v = v[1:]` borrows from the former `v`, which has aged by now: ask again for what `src` names.
+        parent = self.named(state, instr.src, instr.span)
+        state.names[instr.into] = child
+        state.parent[child] = Parent(parent, instr.hold, part)
+
+    def _move(self, instr: flow.Move, state: State, live: Live) -> None:
+        obj = self.named(state, instr.src, instr.span)
+        if self._check_moved(state, obj, instr.span, instr.by):
+            return
+        part, place = region(state, obj), allocation(state, obj)[0].name
+        held = next(held_loans(state, obj, part, live), None)
+        if held is not None:
+            kind = Break.MOVED_BUILT if held.phase is Phase.BUILT else Break.MOVED_RUNNING
+            self._blame(kind, instr.span, place, instr.by, held)
+            return
+        idle = next((loan for loan in idle_loans(state, obj, part, live)), None)
+        if idle is not None:
+            self._blame(Break.MOVED_IDLE, instr.span, place, instr.by, idle)
+            return
+        for at in lineage(state, obj):
+            state.moved[at] = instr
+
+    def _access(self, instr: flow.Access, state: State, live: Live) -> None:
+        obj = self.named(state, instr.src, instr.span)
+        self.used.add(obj[0])
+        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch is Touch.LOOK:
+            self.jobs.owner(state, obj, instr.span, instr.by)
+            return
+        writes = instr.touch is Touch.WRITE
+        self._host(state, live, obj, instr.span, instr.by, writes)
+        self.jobs.owner(state, obj, instr.span, instr.by)
+        self.jobs.access(state, obj, instr.span, instr.by, writes)
+
+    def _host(self, state: State, live: Live, obj: Obj, span: Span, by: str, writes: bool) -> None:
+        """The host, or a foreign library, reads or writes `obj`."""
+        place = allocation(state, obj)[0].name
+        for loan in held_loans(state, obj, region(state, obj), live):
+            if (writes or loan.hold is Hold.EXCLUSIVE) and loan.phase is not Phase.CAPTURED:
+                kind = Break.BUILT if loan.phase is Phase.BUILT else Break.RUNNING
+                self._blame(kind, span, place, by, loan, writes)
+
+    def _foreign(self, instr: flow.Enqueue, state: State, live: Live) -> None:
+        for use in instr.uses:
+            obj = self.named(state, use.src, use.span)
+            if not self._check_moved(state, obj, use.span, use.text):
+                self._host(state, live, obj, use.span, use.text, use.hold is Hold.EXCLUSIVE)
+        self._one_call(instr.uses, state, instr.site.name)
+
+    def _one_call(self, uses: tuple[Use, ...], state: State, callee: str) -> None:
+        found = clash(state, tuple((use, self.named(state, use.src, use.span)) for use in uses))
+        if found is None:
+            return
+        first, second = found
+        place = allocation(state, self.named(state, second.src, second.span))[0].name
+        both = f"{first.param}, {second.param}"
+        writes = second.hold is Hold.EXCLUSIVE
+        self.report(Broken(Break.ONE_CALL, second.span, place, second.text, first.span, callee, both, None, writes))
+
+    def _check_uses(self, uses: tuple[Use, ...], state: State, live: Live, callee: str, lazy: bool) -> None:
+        """Whether a launch (`lazy`) or a call may borrow its arguments."""
+        for use in uses:
+            obj = self.named(state, use.src, use.span)
+            if self._check_moved(state, obj, use.span, use.text):
+                continue
+            place, part = allocation(state, obj)[0].name, region(state, obj)
+            for loan in held_loans(state, obj, part, live):
+                if loan.phase is Phase.BUILT and Hold.EXCLUSIVE in (use.hold, loan.hold):
+                    self._blame(Break.HELD, use.span, place, use.text, loan)
+            if not lazy and use.hold is Hold.EXCLUSIVE:
+                for loan in idle_loans(state, obj, part, live):
+                    self._blame(Break.IDLE, use.span, place, use.text, loan)
+        self._one_call(uses, state, callee)
+
+    def _hold(self, uses: tuple[Use, ...], state: State, site: Site) -> Obj:
+        """A new object of `site` that holds `uses`."""
+        holder = state.fresh(site)
+        for use in uses:
+            state.held.add((holder, self.named(state, use.src, use.span), use))
+        return holder
+
+    def _blame(self, kind: Break, span: Span, place: str, by: str, loan: Loan, writes: bool = False) -> None:
+        name = loan.holder[0].name
+        self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes))
+
+    # ---- the life of an op
+
+    def _run(self, instr: Instr, state: State) -> None:
+        match instr:
+            case flow.Combine(into=into, site=site, srcs=srcs):
+                whole = state.fresh(site)
+                if self._hand_over(state, whole, [self.named(state, src, instr.span) for src in srcs]):
+                    state.phase[whole] = Phase.BUILT
+                    self.built.setdefault(site)
+                state.names[into] = whole
+            case flow.Start(into=into, site=site, src=src):
+                running = state.fresh(site)
+                if self._hand_over(state, running, [self.named(state, src, instr.span)]):
+                    state.phase[running] = Phase.RUNNING
+                state.names[into] = running
+            case flow.Capture(graph=graph, src=src):
+                holder = self.named(state, graph, instr.span)
+                self._hand_over(state, holder, [self.named(state, src, instr.span)])
+                state.phase[holder] = Phase.CAPTURED
+            case flow.Finish(src=src):
+                for obj in inside(state, self.named(state, src, instr.span)):
+                    self.used.add(obj[0])
+                    if state.phase.pop(obj, None) is not None:
+                        state.held = {entry for entry in state.held if entry[0] != obj}
+
+    def _hand_over(self, state: State, whole: Obj, ops: list[Obj]) -> bool:
+        """`whole` holds what `ops` held, and they are over; whether one of them was still to be run."""
+        self.used.update(op[0] for op in ops)
+        known = any(state.phase.get(op) is Phase.BUILT for op in ops)
+        state.held = {(whole if a in ops else a, b, use) for a, b, use in state.held}
+        for op in ops:
+            state.phase.pop(op, None)
+        return known
+
+
+def _part(instr: flow.Borrow, mine: Region) -> Region:
+    if instr.reshape is not None:
+        return reshaped(mine, instr.reshape)
+    if instr.side is not None:
+        return cut(mine, *instr.side)
+    return sliced(mine, instr.part)

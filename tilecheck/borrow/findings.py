@@ -1,0 +1,49 @@
+"""What the solver found, as data: the rules word it.
+
+Every finding has up to three points: where the borrow (move, work) began, where it is broken, where it is needed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tilecheck.diagnostic import Span
+
+
+class Break(Enum):
+    """How a path breaks the borrow rules."""
+
+    ONE_CALL = "two arguments of one call share elements, one exclusively"
+    HELD = "borrowed while an op holds it"
+    IDLE = "borrowed exclusively while an older borrow is used later"
+    READ_ONLY = "borrowed exclusively from a shared handle"
+    BUILT = "used by the host while an op that is not run yet holds it"
+    RUNNING = "used by the host while a running op holds it"
+    MOVED_BUILT = "given away while an op that is not run yet holds it"
+    MOVED_RUNNING = "given away while a running op or a graph holds it"
+    MOVED_IDLE = "given away while a borrow of it is used later"
+    MOVED = "used after it was given away"
+    COPY = "a host array used while a copy is in flight"
+    UNORDERED = "used on two streams without an order"
+    OWNER = "a view that does not own its memory is used after the owner died"
+    FREED = "memory that dies while a stream still uses it"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One broken rule.
+
+    `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
+    (the name of an op, a view, a stream), `param` the parameter through which the holder holds it.
+    """
+
+    kind: Break
+    span: Span
+    place: str
+    by: str
+    origin: Span | None = None
+    holder: str = ""
+    param: str = ""
+    later: Span | None = None
+    writes: bool = False

@@ -1,0 +1,221 @@
+"""Launches of our kernels against their signatures, as far as the file shows numbers, dtypes and partitions.
+
+What is not visible is left to the checks that run before each launch. A Dim has one value per launch; its sources are
+asked in the order of the rules: `size=`, the tiles of output partitions, the extents of `Shared` arguments, `where`.
+
+Worked example: with `gemm(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], ...)` whose body uses `BK`,
+`gemm(c.partition(128, 128), a, b)` has no value for `BK`, and `gemm.where(BK=64)(c.partition(128), a, b)` cuts `c`
+along one axis where `z` has two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilecheck.borrow.launch import Launch, LaunchArg
+from tilecheck.borrow.plain_launches import check_plain
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import Array, Pieces, Shape
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Label
+from tilecheck.ir.kernel import Access, TensorParam
+
+_OUTPUTS = (Access.MUT, Access.MAPPED)
+
+
+def check_launch(launch: Launch) -> Iterator[Fault]:
+    """The ways in which `launch` cannot be right."""
+    if launch.kernel.facts.contract.track in ("numba", "cutile"):
+        yield from check_plain(launch)
+        return
+    if launch.kernel.facts.contract.track == "simt":
+        yield from _dtypes(launch)
+        return
+    yield from _outputs(launch)
+    yield from _dtypes(launch)
+    yield from _ranks(launch)
+    yield from _dims(launch)
+    yield from _grids(launch)
+
+
+def _tensors(launch: Launch) -> Iterator[tuple[TensorParam, LaunchArg]]:
+    for param in launch.kernel.facts.contract.params:
+        if isinstance(param, TensorParam) and param.name in launch.args:
+            yield param, launch.args[param.name]
+
+
+def _outputs(launch: Launch) -> Iterator[Fault]:
+    for param, arg in _tensors(launch):
+        if param.access in _OUTPUTS and isinstance(arg.value, Array) and arg.value.library == "tilecheck":
+            text = spell(arg.expr)
+            tiles = ", ".join(_names(launch, param)) or "..."
+            yield Fault(
+                "unpartitioned-output",
+                f"`{text}` is not partitioned, but `{launch.kernel.facts.contract.name}` writes `{param.name}`",
+                arg.expr.span,
+                labels=_declared(launch, param),
+                help=f"pass `{text}.partition({tiles})`, one tile per block",
+            )
+
+
+def _names(launch: Launch, param: TensorParam) -> list[str]:
+    dims = launch.kernel.facts.dims
+    return [dims[key].name if key is not None and key in dims else "..." for key in param.extents or ()]
+
+
+def _declared(launch: Launch, param: TensorParam) -> tuple[Label, ...]:
+    if launch.kernel.facts.contract.span is None or param.span.path != launch.span.path:
+        return ()
+    return (Label(param.span, f"`{param.name}` is declared here"),)
+
+
+def _array(arg: LaunchArg) -> Array | None:
+    if isinstance(arg.value, Pieces):
+        return arg.value.array
+    return arg.value if isinstance(arg.value, Array) else None
+
+
+def _dtypes(launch: Launch) -> Iterator[Fault]:
+    for param, arg in _tensors(launch):
+        array = _array(arg)
+        if array is None or None in (array.dtype, param.dtype) or array.dtype == param.dtype:
+            continue
+        yield Fault(
+            "dtype-mismatch",
+            f"`{spell(arg.expr)}` is {array.dtype}, but `{param.name}` of `{launch.kernel.facts.contract.name}` is "
+            f"{param.dtype}",
+            arg.expr.span,
+            labels=_declared(launch, param),
+            help=f"make it with `dtype=tc.{param.dtype}`, or convert it with `astype(tc.{param.dtype})`",
+        )
+
+
+def _ranks(launch: Launch) -> Iterator[Fault]:
+    for param, arg in _tensors(launch):
+        given = arg.value.tile if isinstance(arg.value, Pieces) else None
+        if isinstance(arg.value, Array):
+            given = arg.value.shape
+        if param.extents is None or given is None or len(given) == len(param.extents):
+            continue
+        what = "cut along" if isinstance(arg.value, Pieces) else "has"
+        yield Fault(
+            "shape-mismatch",
+            f"`{spell(arg.expr)}` {what} {_axes(len(given))}, `{param.name}` of `{launch.kernel.facts.contract.name}` "
+            f"has {len(param.extents)}",
+            arg.expr.span,
+            labels=_declared(launch, param),
+        )
+
+
+def _axes(count: int) -> str:
+    return f"{count} axis" if count == 1 else f"{count} axes"
+
+
+def _dims(launch: Launch) -> Iterator[Fault]:
+    facts = launch.kernel.facts
+    dims = facts.dims
+    values: dict[str, tuple[int | None, str]] = {}
+    for dim in dims.values():
+        if dim.size is not None:
+            values[dim.key] = (dim.size, f"`{dim.name}` is declared with size {dim.size}")
+    for outputs in (True, False):
+        for param, arg in _tensors(launch):
+            if (param.access in _OUTPUTS) is outputs:
+                yield from _extents(launch, param, arg, values)
+    names = {dim.name: dim.key for dim in dims.values()}
+    for name, bound in launch.kernel.bound.items():
+        key = names.get(name)
+        if key is None:
+            if facts.contract.track == "tile" and dims:
+                known = ", ".join(f"`{known}`" for known in sorted(names))
+                yield Fault(
+                    "unbound-dim",
+                    f"`{facts.contract.name}` has no dim `{name}`",
+                    launch.span,
+                    help=f"its dims are {known}",
+                )
+            continue
+        source = f"`where({name}={bound})`"
+        yield from _bind(launch, key, bound, source, values)
+    for key, dim in dims.items():
+        if key not in values and dim.size is None:
+            yield Fault(
+                "unbound-dim",
+                f"`{dim.name}` of `{facts.contract.name}` has no value in this launch",
+                launch.span,
+                help=f"give it one: `{facts.contract.name}.where({dim.name}=...)(...)`",
+            )
+
+
+def _extents(
+    launch: Launch, param: TensorParam, arg: LaunchArg, values: dict[str, tuple[int | None, str]]
+) -> Iterator[Fault]:
+    given: Shape | None = arg.value.tile if isinstance(arg.value, Pieces) else None
+    if isinstance(arg.value, Array):
+        given = arg.value.shape
+    if param.extents is None:
+        return
+    if given is not None and len(given) != len(param.extents):
+        given = None
+    for axis, key in enumerate(param.extents):
+        if key is None:
+            continue
+        value = given[axis] if given is not None else None
+        what = "tile" if isinstance(arg.value, Pieces) else "extent"
+        source = f"axis {axis} of `{spell(arg.expr)}` has {what} {value}"
+        yield from _bind(launch, key, value, source, values, param)
+
+
+def _bind(
+    launch: Launch,
+    key: str,
+    value: int | None,
+    source: str,
+    values: dict[str, tuple[int | None, str]],
+    param: TensorParam | None = None,
+) -> Iterator[Fault]:
+    earlier = values.get(key)
+    if earlier is None or earlier[0] is None:
+        values[key] = (value, source)
+        return
+    if value is None or earlier[0] == value:
+        return
+    name = launch.kernel.facts.dims[key].name
+    span = launch.span
+    labels: tuple[Label, ...] = ()
+    if param is not None:
+        span = launch.args[param.name].expr.span
+        labels = _declared(launch, param)
+    message = f"`{name}` is {earlier[0]} and {value} in one launch: {earlier[1]}, {source}"
+    yield Fault("shape-mismatch", message, span, labels=labels)
+
+
+def _grids(launch: Launch) -> Iterator[Fault]:
+    first: tuple[str, tuple[int, ...]] | None = None
+    for param, arg in _tensors(launch):
+        if param.access is not Access.MUT or not isinstance(arg.value, Pieces) or not arg.value.exact:
+            continue
+        grid = _grid(arg.value)
+        if grid is None:
+            continue
+        if first is not None and first[1] != grid:
+            yield Fault(
+                "launch-contract",
+                f"`{spell(arg.expr)}` needs the grid {grid}, `{first[0]}` needs {first[1]}",
+                arg.expr.span,
+                help="outputs of one launch must have the same number of tiles, or be a `.prefix()`",
+            )
+            return
+        first = first or (spell(arg.expr), grid)
+
+
+def _grid(pieces: Pieces) -> tuple[int, ...] | None:
+    shape, tile = pieces.array.shape, pieces.tile
+    if shape is None or tile is None or len(shape) != len(tile):
+        return None
+    grid: list[int] = []
+    for extent, size in zip(shape, tile, strict=True):
+        if extent is None or size is None or size <= 0:
+            return None
+        grid.append(-(-extent // size))
+    return (*grid, 1, 1, 1)[:3]

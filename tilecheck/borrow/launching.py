@@ -1,0 +1,171 @@
+"""Launches and calls with a signature: which arguments they borrow, and how.
+
+A launch of one of our kernels builds a lazy op that holds its arguments; a launch of a plain kernel puts work on a
+stream. A call of a host function borrows for the call, moves what the signature owns, and if it returns an op, a
+partition or a view, that goes on borrowing its tensor arguments (elision).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow.context import Operand
+from tilecheck.borrow.launch import Launch, LaunchArg
+from tilecheck.borrow.launches import check_launch
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
+from tilecheck.ir.host import Contract
+from tilecheck.ir.kernel import Access, Param, TensorParam
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+_EXCLUSIVE = (Access.MUT, Access.MAPPED, Access.OWNED, Access.ATOMIC)
+
+Bound = list[tuple[Param | None, ir.Expr, Operand]]
+
+
+def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand:
+    """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`."""
+    bound = match(low, node, kernel.facts.contract)
+    plain = kernel.facts.contract.track in ("numba", "cutile")
+    if plain and kernel.config is None:
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    note(low, node, kernel, bound)
+    if plain:
+        enqueue(low, node, kernel, kernel.config or Config(), bound)
+        return Operand(None)
+    uses = tuple(_uses(kernel, bound))
+    var = low.temp()
+    name = spell(node.func)
+    low.emit(flow.Build(var, Site(Kind.OP, name, node.span), uses, span=node.span))
+    for param, expr, operand in bound:
+        if param is None:
+            low.escape(operand, expr.span)
+    return Operand(var, Op(kernel.facts.contract.name))
+
+
+def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> None:
+    """Keep the launch for the checks of its contract, and make those that the file decides."""
+    args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
+    launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
+    low.faults.extend(check_launch(launch))
+
+
+def match(low: Expressions, node: ir.Call, contract: Contract) -> Bound:
+    """The arguments with their parameters; None for those that cannot be matched."""
+    bound: Bound = []
+    lost = False
+    for at, arg in enumerate(node.args):
+        operand = low.expr(arg.value)
+        lost = lost or bool(arg.star)
+        param: Param | None = None
+        if not lost and arg.name is None and at < len(contract.params):
+            param = contract.params[at]
+        elif arg.name is not None:
+            param = next((p for p in contract.params if p.name == arg.name), None)
+        bound.append((param, arg.value, operand))
+    return bound
+
+
+def _uses(kernel: KernelValue, bound: Bound) -> list[Use]:
+    uses: list[Use] = []
+    for param, expr, operand in bound:
+        if not isinstance(param, TensorParam) or operand.var is None or param.access is None:
+            continue
+        hold = Hold.EXCLUSIVE if param.access in _EXCLUSIVE else Hold.SHARED
+        if isinstance(operand.value, Op | Handle | Number):
+            continue
+        uses.append(Use(operand.var, hold, expr.span, spell(expr), param.name))
+    return uses
+
+
+def enqueue(low: Expressions, node: ir.Expr, kernel: KernelValue, config: Config, bound: Bound) -> None:
+    """Put a launch of a plain kernel on its stream."""
+    body = kernel.facts.body
+    writes = kernel.facts.contract.writes
+    uses: list[Use] = []
+    copied = False
+    for param, expr, operand in bound:
+        if operand.var is None or isinstance(operand.value, Number | Items):
+            continue
+        name = param.name if param is not None else "?"
+        if isinstance(operand.value, Array) and operand.value.library == "numpy" and operand.value.pinned is False:
+            # Copied to the device and back for the call: no two parameters share it.
+            copied = True
+            low.look(operand, expr, Touch.WRITE if writes is None or name in writes else Touch.READ)
+            continue
+        if writes is None or param is None or body is None:
+            low.look(operand, expr)
+            continue
+        if name in body.indices or name in writes:
+            hold = Hold.EXCLUSIVE if name in writes else Hold.SHARED
+            uses.append(Use(operand.var, hold, expr.span, spell(expr), name, body.apart(name)))
+    stream = stream_of(low, config.stream)
+    site = Site(Kind.JOB, kernel.facts.contract.name, node.span)
+    low.emit(flow.Enqueue(site, stream, tuple(uses), blocking=copied and stream is None, span=node.span))
+
+
+def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
+    """The variable of a stream argument, None for the default stream."""
+    if node is None:
+        return None
+    operand = low.expr(node)
+    default = isinstance(operand.value, Handle) and operand.value.kind == "default stream"
+    if operand.var is None or default or isinstance(operand.value, Number):
+        return None
+    return operand.var
+
+
+def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operand:
+    """A call of a host function whose signature says what it borrows."""
+    bound = match(low, node, contract)
+    uses: list[Use] = []
+    moves: list[tuple[ir.Expr, str, str]] = []
+    for param, expr, operand in bound:
+        if operand.var is None:
+            continue
+        if not isinstance(param, TensorParam) or param.access is None:
+            low.escape(operand, expr.span)
+        elif param.access is Access.OWNED:
+            moves.append((expr, operand.var, param.name))
+        else:
+            hold = Hold.EXCLUSIVE if param.access in _EXCLUSIVE else Hold.SHARED
+            uses.append(Use(operand.var, hold, expr.span, spell(expr), param.name))
+    returned = _RETURNS.get(contract.result or "")
+    borrows = returned is not None and contract.returns is not Access.OWNED
+    into = low.temp() if borrows else None
+    site = Site(returned or Kind.OTHER, spell(node), node.span) if borrows else None
+    if contract.result in ("tilecheck.DeviceOp", "tilecheck.Running") and into is not None and site is not None:
+        low.emit(flow.Build(into, site, tuple(uses), span=node.span))
+    else:
+        low.emit(flow.Lend(tuple(uses), contract.name, into, site, span=node.span))
+    for expr, var, name in moves:
+        low.emit(flow.Move(var, f"{spell(node)}, whose `{name}` is `Owned`", span=expr.span))
+    low.emit(flow.Clobber(span=node.span))
+    value: Value = _VALUES.get(contract.result or "", NOTHING)
+    if contract.result == "tilecheck.Tensor":
+        value = Array("tilecheck", access=contract.returns)
+    if into is None:
+        into = low.make(Kind.OTHER, spell(node), node.span)
+    if contract.result == "tilecheck.Running":
+        running = low.temp()
+        low.emit(flow.Start(running, Site(Kind.RUNNING, spell(node), node.span), into, span=node.span))
+        into = running
+    return Operand(into, value)
+
+
+_RETURNS = {
+    "tilecheck.DeviceOp": Kind.OP,
+    "tilecheck.Running": Kind.OP,
+    "tilecheck.Partition": Kind.PARTITION,
+    "tilecheck.Tensor": Kind.VIEW,
+}
+_VALUES: dict[str, Value] = {
+    "tilecheck.DeviceOp": Op(),
+    "tilecheck.Running": Handle("running"),
+    "tilecheck.Partition": Pieces(Array("tilecheck")),
+}

@@ -1,0 +1,169 @@
+"""Which variables are read later, at each instruction that asks: one backward pass over a structured block.
+
+A variable is live at a point if some path from there reads it before it names something else; with it goes the place of
+a next read, which a message calls "used again here". Reading a variable means any use of its object by an instruction;
+`Unbind` is none. Anything in the body of a `Guard` may raise, so what handlers and `final` read is live all through it.
+
+Worked example: in `v = t[0:4]; A; v.numpy(); B; v = None; v.numpy()`, `v` is live at A and dead at B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir.flow import Block, Instr, Var
+
+
+def reads(instr: Instr) -> Iterator[Var]:
+    """The variables that `instr` reads."""
+    match instr:
+        case flow.Bind(src=src) | flow.Escape(src=src) | flow.Borrow(src=src) | flow.Move(src=src):
+            yield src
+        case flow.Access(src=src) | flow.Start(src=src) | flow.Finish(src=src) | flow.Keep(src=src):
+            yield src
+        case flow.Put(base=base, src=src):
+            yield from (base, src)
+        case flow.Get(base=base):
+            yield base
+        case flow.Build(uses=uses) | flow.Lend(uses=uses):
+            yield from (use.src for use in uses)
+        case flow.Combine(srcs=srcs):
+            yield from srcs
+        case flow.Capture(graph=graph, src=src):
+            yield from (graph, src)
+        case flow.Enqueue(stream=stream, uses=uses):
+            yield from (use.src for use in uses)
+            if stream is not None:
+                yield stream
+        case flow.SyncStream(stream=stream) if stream is not None:
+            yield stream
+        case flow.Record(event=event, stream=stream) | flow.WaitEvent(stream=stream, event=event):
+            yield event
+            if stream is not None:
+                yield stream
+        case flow.WaitStream(stream=stream, other=other):
+            yield from (var for var in (stream, other) if var is not None)
+        case flow.SyncEvent(event=event):
+            yield event
+        case flow.Leave(value=value) if value is not None:
+            yield value
+        case _:
+            return
+
+
+def binds(instr: Instr) -> Var | None:
+    """The variable that `instr` binds anew, if any."""
+    match instr:
+        case flow.Make(into=into) | flow.Bind(into=into) | flow.Get(into=into) | flow.Borrow(into=into):
+            return into
+        case flow.Build(into=into) | flow.Combine(into=into) | flow.Start(into=into) | flow.Lend(into=into):
+            return into
+        case flow.Unbind(var=var):
+            return var
+        case _:
+            return None
+
+
+@dataclass
+class Liveness:
+    """`after[id(instr)]` are the variables that are read after `instr`; for a control node, after it is left.
+
+    `head[id(loop)]` are those that are read after the start of a round.
+    """
+
+    after: dict[int, dict[Var, Span]] = field(default_factory=dict)
+    head: dict[int, dict[Var, Span]] = field(default_factory=dict)
+
+    def block(self, body: Block, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
+        """The variables live before `body` if `out` are live after it."""
+        live = dict(out)
+        for instr in reversed(body):
+            live = self._before(instr, live, jumps)
+            for var, span in jumps.raised.items():
+                live.setdefault(var, span)
+        return live
+
+    def _before(self, instr: Instr, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
+        match instr:
+            case flow.Branch(arms=arms):
+                self.after[id(instr)] = out
+                return _union(self.block(arm, out, jumps) for arm in arms)
+            case flow.Loop():
+                self.after[id(instr)] = out
+                return self._loop(instr, out, jumps)
+            case flow.Guard():
+                self.after[id(instr)] = out
+                return self._guard(instr, out, jumps)
+            case flow.Exit(kind=kind):
+                return dict(jumps.target(kind))
+            case _:
+                live = dict(out)
+                bound = binds(instr)
+                if bound is not None:
+                    live.pop(bound, None)
+                self.after[id(instr)] = dict(live)
+                for var in reads(instr):
+                    live[var] = instr.span
+                return live
+
+    def _loop(self, loop: flow.Loop, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
+        left = out if loop.endless else self.block(loop.orelse, out, jumps)
+        head: dict[Var, Span] = {}
+        while True:
+            inner = Jumps(jumps.raised, jumps.returned, out, head)
+            body = self.block(loop.body, head, inner)
+            before = self.block(loop.test, body if loop.endless else _union((left, body)), inner)
+            self.head[id(loop)] = before
+            if before.keys() <= head.keys():
+                return before
+            head = _union((head, before))
+
+    def _guard(self, guard: flow.Guard, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
+        final = self.block(guard.final, out, jumps)
+        thrown = _union((self.block(guard.final, jumps.raised, jumps),))
+        inner = Jumps(
+            thrown,
+            self.block(guard.final, jumps.returned, jumps),
+            self.block(guard.final, jumps.broken, jumps),
+            self.block(guard.final, jumps.continued, jumps),
+        )
+        # `final` is walked last for the way that falls through, so that its own snapshots hold for every way out.
+        final = _union((final, inner.raised, inner.returned, inner.broken, inner.continued))
+        self.block(guard.final, _union((out, jumps.raised, jumps.returned, jumps.broken, jumps.continued)), jumps)
+        handled = [self.block(handler, final, inner) for handler in guard.handlers]
+        body_jumps = Jumps(_union((inner.raised, *handled)), inner.returned, inner.broken, inner.continued)
+        return self.block(guard.body, self.block(guard.orelse, final, inner), body_jumps)
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """What is live where each kind of jump lands."""
+
+    raised: dict[Var, Span] = field(default_factory=dict)
+    returned: dict[Var, Span] = field(default_factory=dict)
+    broken: dict[Var, Span] = field(default_factory=dict)
+    continued: dict[Var, Span] = field(default_factory=dict)
+
+    def target(self, kind: str) -> dict[Var, Span]:
+        """What is live after an `Exit` of `kind`."""
+        targets = {"raise": self.raised, "return": self.returned, "break": self.broken, "continue": self.continued}
+        return targets[kind]
+
+
+def _union(sets: Iterator[dict[Var, Span]] | tuple[dict[Var, Span], ...]) -> dict[Var, Span]:
+    merged: dict[Var, Span] = {}
+    for live in sets:
+        for var, span in live.items():
+            if var not in merged or span < merged[var]:
+                merged[var] = span
+    return merged
+
+
+def liveness(body: Block, out: dict[Var, Span] | None = None) -> Liveness:
+    """The liveness of a function's body; `out` are the variables that are read after it."""
+    result = Liveness()
+    result.block(body, dict(out or {}), Jumps())
+    return result

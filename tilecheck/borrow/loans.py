@@ -1,0 +1,153 @@
+"""Which borrows stand in the way: the questions the solver asks of a state.
+
+A borrow is *idle* while only a view, a partition or the result of a call has it, and then it ends at the last use of
+whatever reaches it: at a point, it is live if a variable that is read later leads to it. It is *held* while an op has
+it: a built op as long as the op is live, a running one until it is waited for, a captured one as long as its graph is
+live.
+
+Invariants: handles conflict only within one allocation and only if their regions are known to overlap; a handle never
+conflicts with those that it was borrowed from on the way.
+
+Worked example: with `v = t[0:32]` read later, `t.partition(8)` meets the idle borrow `v`; `t[32:64].partition(8)` does
+not, nor does `v.partition(8)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilecheck.borrow.facts import Obj, Phase, State
+from tilecheck.borrow.places import Overlap, overlap
+from tilecheck.diagnostic import Span
+from tilecheck.ir.flow import WHOLE, Hold, Instr, Kind, Region, Use, Var
+
+Live = Mapping[Var, Span]
+"""The variables that are read later, with where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A borrow that stands in the way: `holder` has it since `origin`; `later` is where the holder is used again."""
+
+    holder: Obj
+    origin: Span
+    hold: Hold
+    phase: Phase | None
+    later: Span | None
+    param: str = ""
+
+
+def lineage(state: State, obj: Obj) -> Iterator[Obj]:
+    """`obj`, what it was borrowed from, and so on to the allocation itself."""
+    yield obj
+    while (parent := state.parent.get(obj)) is not None:
+        obj = parent.of
+        yield obj
+
+
+def allocation(state: State, obj: Obj) -> Obj:
+    *_, last = lineage(state, obj)
+    return last
+
+
+def region(state: State, obj: Obj) -> Region:
+    """The part of its allocation that `obj` covers."""
+    parent = state.parent.get(obj)
+    return parent.region if parent is not None else WHOLE
+
+
+def meets(state: State, a: Obj, b: Obj) -> bool:
+    """Whether two handles are known to share an element."""
+    if allocation(state, a) != allocation(state, b):
+        return False
+    return overlap(region(state, a), region(state, b)) is Overlap.OVERLAPS
+
+
+def inside(state: State, obj: Obj) -> set[Obj]:
+    """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from."""
+    found: set[Obj] = set()
+    stack = [obj]
+    while stack:
+        at = stack.pop()
+        if at in found:
+            continue
+        found.add(at)
+        stack.extend(item for (base, _), item in state.slots.items() if base == at)
+        stack.extend(item for base, item in state.bag if base == at)
+        stack.extend(target for holder, target, _ in state.held if holder == at)
+    return found
+
+
+def live_objects(state: State, live: Live) -> dict[Obj, Span]:
+    """The objects that a variable of `live` leads to, with the first place where one is read."""
+    found: dict[Obj, Span] = {}
+    for var, span in live.items():
+        start = state.names.get(var)
+        if start is None:
+            continue
+        for obj in inside(state, start):
+            if obj not in found or span < found[obj]:
+                found[obj] = span
+    return found
+
+
+def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:
+    """The live idle borrows of `part` of `obj`'s allocation, other than those that `obj` came through."""
+    root = allocation(state, obj)
+    own = set(lineage(state, obj))
+    alive: dict[Obj, Span] | None = None
+    for child, parent in state.parent.items():
+        if child in own or allocation(state, child) != root:
+            continue
+        if overlap(parent.region, part) is not Overlap.OVERLAPS:
+            continue
+        alive = live_objects(state, live) if alive is None else alive
+        if child in alive and not _held_by_op(state, child):
+            yield Loan(child, child[0].span, parent.hold, None, alive[child])
+    for holder, target, use in state.held:
+        if holder in state.phase or holder[0].kind is Kind.JOB or allocation(state, target) != root:
+            continue
+        if overlap(region(state, target), part) is not Overlap.OVERLAPS:
+            continue
+        alive = live_objects(state, live) if alive is None else alive
+        if holder in alive:
+            yield Loan(holder, holder[0].span, use.hold, None, alive[holder])
+
+
+def _held_by_op(state: State, child: Obj) -> bool:
+    return any(target == child and holder in state.phase for holder, target, _ in state.held)
+
+
+def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:
+    """The borrows of `part` of `obj`'s allocation that ops hold."""
+    root = allocation(state, obj)
+    alive: dict[Obj, Span] | None = None
+    for holder, target, use in state.held:
+        phase = state.phase.get(holder)
+        if phase is None or allocation(state, target) != root:
+            continue
+        if overlap(region(state, target), part) is not Overlap.OVERLAPS:
+            continue
+        alive = live_objects(state, live) if alive is None else alive
+        if phase is Phase.RUNNING or holder in alive:
+            yield Loan(holder, use.span, use.hold, phase, alive.get(holder), use.param)
+
+
+def move_of(state: State, obj: Obj) -> Instr | None:
+    """The instruction that gave away the memory of `obj`, or of what it was borrowed from."""
+    for at in lineage(state, obj):
+        if at in state.moved:
+            return state.moved[at]
+    return None
+
+
+def clash(state: State, uses: tuple[tuple[Use, Obj], ...]) -> tuple[Use, Use] | None:
+    """The first two uses of one call that cannot stand together: one exclusive, both on the same elements."""
+    for at, (use, obj) in enumerate(uses):
+        for earlier, other in uses[:at]:
+            exclusive = Hold.EXCLUSIVE in (use.hold, earlier.hold)
+            same = use.apart != "" and use.apart == earlier.apart and region(state, obj) == region(state, other)
+            if exclusive and not same and meets(state, obj, other):
+                return earlier, use
+    return None

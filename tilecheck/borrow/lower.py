@@ -1,0 +1,354 @@
+"""From the host IR to the flow IR: statements, and the functions of a file one by one.
+
+Each function, lambda and module body becomes a flow of its own, checked against signatures only. A nested function may
+run at any time, so the variables that it shares with the function around it count as outer ones: unknown calls may
+rebind them. Generators and coroutines hand control to unknown code at each `yield` and `await`.
+
+Worked example: see `ir/flow.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilecheck.borrow.binding import bind, iterate
+from tilecheck.borrow.bodies import assigned
+from tilecheck.borrow.context import Operand, Where
+from tilecheck.borrow.contracts import tensor_annotation
+from tilecheck.borrow.lower_expr import Expressions
+from tilecheck.borrow.program import Program
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.types import value_of_type
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Flow, Kind, Site, Touch
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A flow, the faults of the launches in it, and whether its variables live on after it (a module's do)."""
+
+    flow: Flow
+    faults: tuple[Fault, ...]
+    is_module: bool = False
+
+
+def lower_module(program: Program) -> Iterator[Lowered]:
+    """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels are not host code."""
+    body = program.module.body
+    functions = [node for node in ir.walk(*body) if isinstance(node, ir.Function)]
+    called_back: set[str] = set()
+    lambdas: list[tuple[ir.Lambda, bool]] = []
+
+    def run(piece: _Statements, name: str, statements: tuple[ir.Stmt, ...], is_module: bool) -> Lowered:
+        piece.body(statements)
+        called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
+        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas)
+        return Lowered(Flow(name, tuple(piece.code), piece.outer), tuple(piece.faults), is_module)
+
+    yield run(_Statements(program), "<module>", body, True)
+    for statement in ir.walk(*body):
+        if isinstance(statement, ir.Class):
+            yield run(_Statements(program), statement.name, statement.body, False)
+    # Functions that a running op calls are known only once all callers are read.
+    pieces = [(node, _Statements(program)) for node in functions if not _is_device(program, node)]
+    for node, piece in pieces:
+        piece.enter(node)
+    for node, piece in sorted(pieces, key=lambda pair: pair[0].name in called_back):
+        piece.where = "then" if node.name in called_back else ""
+        yield run(piece, node.name, node.body, False)
+    for found, inside in lambdas:
+        piece = _Statements(program)
+        piece.where = "then" if inside else ""
+        piece.enter_lambda(found)
+        yield run(piece, "<lambda>", (ir.Return(found.body, span=found.span),), False)
+
+
+def _is_device(program: Program, function: ir.Function) -> bool:
+    """Whether the body of `function` is kernel code."""
+    if program.kernel(function) is not None:
+        return True
+    for decorator in function.decorators:
+        target = decorator.func if isinstance(decorator, ir.Call) else decorator
+        full = target.full if isinstance(target, ir.Name | ir.Attr) else None
+        if full is not None and full.startswith(("numba.", "numba_cuda.", "tilecheck.", "cuda.tile.")):
+            return True
+    return False
+
+
+class _Statements(Expressions):
+    """Lowers the statements of one function."""
+
+    outer: frozenset[str] = frozenset()
+
+    def enter(self, function: ir.Function) -> None:
+        """Bind the parameters of `function`, and find out which variables other code shares."""
+        for param in function.params:
+            self._param(param)
+        names = [node.id for node in ir.walk(*function.body) if isinstance(node, ir.Name) and node.full is None]
+        local = {param.name for param in function.params} | set(assigned(function.body))
+        nested = [node for node in ir.walk(*function.body) if isinstance(node, ir.Function | ir.Lambda)]
+        shared = {
+            part.id for node in nested for part in ir.walk(node) if isinstance(part, ir.Name) and part.full is None
+        }
+        declared = {name for node in ir.walk(*function.body) if isinstance(node, ir.Global) for name in node.names}
+        self.outer = frozenset((set(names) - local) | shared | declared)
+        self._survey(function.body)
+        self.mentions.update(param.name for param in function.params)
+        # A parameter may be anything that its caller has; a local of the same name as a constant is not the constant.
+        for name in local:
+            self.env.setdefault(name, NOTHING)
+
+    def enter_lambda(self, node: ir.Lambda) -> None:
+        """Bind the parameters of a lambda."""
+        for param in node.params:
+            self._param(param)
+        names = {part.id for part in ir.walk(node.body) if isinstance(part, ir.Name) and part.full is None}
+        self.outer = frozenset(names - {param.name for param in node.params})
+
+    def _survey(self, body: tuple[ir.Stmt, ...]) -> None:
+        nodes = list(ir.walk(*body))
+        remainders = (node for node in nodes if isinstance(node, ir.Operation) and node.op == "%")
+        self.tested = frozenset(spell(node) for node in remainders)
+        self.mentions = Counter(node.id for node in nodes if isinstance(node, ir.Name))
+        self.mentions.subtract(Counter(assigned(body)))
+
+    def _param(self, param: ir.HostParam) -> None:
+        value: Value = NOTHING
+        if param.annotation is not None:
+            tensor = tensor_annotation(param.name, param.annotation, self.program.find, {})
+            if tensor is not None:
+                value = Array("tilecheck", tensor.dtype, None, tensor.access)
+        if param.type is not None:
+            value = value_of_type(param.type) or value
+        kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
+        self.env[param.name] = value
+        self.emit(flow.Make(param.name, Site(kind, param.name, param.span), span=param.span))
+
+    def body(self, statements: tuple[ir.Stmt, ...]) -> None:
+        """Lower a whole body; the function leaves at its end if not before."""
+        if not self.mentions:
+            self._survey(statements)
+        self.statements(statements)
+        if statements:
+            self.emit(flow.Leave(None, span=_end(statements)))
+
+    def statements(self, statements: tuple[ir.Stmt, ...]) -> None:
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, node: ir.Stmt) -> None:
+        match node:
+            case ir.Do(value=value):
+                self._do(value)
+            case ir.Assign(targets=targets, value=value):
+                if value is not None:
+                    self._assign(targets, value)
+            case ir.Augment():
+                self._augment(node)
+            case ir.Delete(targets=targets):
+                for target in targets:
+                    if isinstance(target, ir.Name):
+                        self.emit(flow.Unbind(target.id, span=node.span))
+                    else:
+                        self.escape(self.expr(target), node.span)
+            case ir.Return(value=returned):
+                operand = self.expr(returned) if returned is not None else Operand(None)
+                self.emit(flow.Leave(operand.var, span=node.span))
+                self.emit(flow.Exit("return", span=node.span))
+            case ir.Raise(value=raised):
+                if raised is not None:
+                    self.escape(self.expr(raised), node.span)
+                self.emit(flow.Exit("raise", span=node.span))
+            case ir.Assert(test=test):
+                self.read(test)
+            case ir.Break():
+                self.emit(flow.Exit("break", span=node.span))
+            case ir.Continue():
+                self.emit(flow.Exit("continue", span=node.span))
+            case ir.If(test=test, then=then, other=other):
+                self._if(node, test, then, other)
+            case ir.While():
+                self._while(node)
+            case ir.For(target=target, source=source, body=body, orelse=orelse):
+                tail = (lambda: self.statements(orelse)) if orelse else None
+                iterate(self, target, source, lambda: self.statements(body), tail, node.span)
+            case ir.Try():
+                self._try(node)
+            case ir.With(items=items, body=body):
+                self._with(items, body, node.span)
+            case ir.Match():
+                self._match(node)
+            case ir.Function(name=name) | ir.Class(name=name):
+                self._define(node, name)
+            case _:
+                pass
+
+    def _define(self, node: ir.Function | ir.Class, name: str) -> None:
+        for decorator in node.decorators:
+            self.expr(decorator)
+        if isinstance(node, ir.Function):
+            for param in node.params:
+                if param.default is not None:
+                    self.escape(self.expr(param.default), param.span)
+            if node.full is None:
+                self.env[name] = self.program.callable(node) or NOTHING
+
+    def _do(self, value: ir.Expr) -> None:
+        operand = self.expr(value)
+        if isinstance(value, ir.Call | ir.Await) or isinstance(operand.value, KernelValue):
+            return
+        self.look(operand, value)
+
+    def _assign(self, targets: tuple[ir.Expr, ...], value: ir.Expr) -> None:
+        first = targets[0]
+        together = (
+            len(targets) == 1
+            and isinstance(first, ir.Display)
+            and isinstance(value, ir.Display)
+            and len(first.items) == len(value.items)
+            and not any(isinstance(item, ir.Starred) for item in (*first.items, *value.items))
+        )
+        if together and isinstance(first, ir.Display) and isinstance(value, ir.Display):
+            names = [target.id if isinstance(target, ir.Name) else None for target in first.items]
+            operands = [
+                self._settled(self.expr(item, name), item) for item, name in zip(value.items, names, strict=True)
+            ]
+            for target, operand, item in zip(first.items, operands, value.items, strict=True):
+                bind(self, target, operand, item)
+            return
+        operand = self.expr(value, first.id if isinstance(first, ir.Name) else None)
+        for target in targets:
+            bind(self, target, operand, value)
+
+    def _settled(self, operand: Operand, node: ir.Expr) -> Operand:
+        """The object itself, so that `a, b = b, a` reads both before it binds one."""
+        if operand.var is None or operand.var.startswith("%"):
+            return operand
+        var = self.temp()
+        self.emit(flow.Bind(var, operand.var, span=node.span))
+        return Operand(var, operand.value)
+
+    def _augment(self, node: ir.Augment) -> None:
+        self.read(node.value)
+        if isinstance(node.target, ir.Name):
+            known = self.env.get(node.target.id, NOTHING)
+            operand = Operand(node.target.id, known)
+            if isinstance(known, Array | Items):
+                self.look(operand, node.target, Touch.WRITE if isinstance(known, Array) else Touch.READ)
+                return
+            self.look(operand, node.target, Touch.READ)
+            found = self.number(ir.Operation(node.op, (node.target, node.value), span=node.span))
+            bind(self, node.target, Operand(None, Number(found) if found is not None else NOTHING), node.value)
+            return
+        target = self.expr(node.target)
+        self.look(target, node.target, Touch.WRITE)
+        self.set(node.target, NOTHING)
+
+    # ---- control flow
+
+    def _if(self, node: ir.Stmt, test: ir.Expr, then: tuple[ir.Stmt, ...], other: tuple[ir.Stmt, ...]) -> None:
+        self.read(test)
+        before = dict(self.env)
+        first = self.block_of(lambda: self.statements(then))
+        after, self.env = self.env, before
+        second = self.block_of(lambda: self.statements(other))
+        self.assume(after)
+        self.emit(flow.Branch((first, second), span=node.span))
+
+    def _while(self, node: ir.While) -> None:
+        self.loops += 1
+        before = dict(self.env)
+        with self.trial():
+            self.read(node.test)
+            self.statements(node.body)
+            self.assume(before)
+        test = self.block_of(lambda: self.read(node.test))
+        body = self.block_of(lambda: self.statements(node.body))
+        self.loops -= 1
+        self.assume(before)
+        tail = self.block_of(lambda: self.statements(node.orelse))
+        endless = isinstance(node.test, ir.Const) and bool(node.test.value)
+        self.emit(flow.Loop(test, body, tail, endless=endless, span=node.span))
+
+    def _try(self, node: ir.Try) -> None:
+        before = dict(self.env)
+        body = self.block_of(lambda: self.statements(node.body))
+        after = dict(self.env)
+        self.assume(before)
+        thrown = dict(self.env)
+        handlers: list[flow.Block] = []
+        ends: list[dict[str, Value]] = []
+        for handler in node.handlers:
+            self.env = dict(thrown)
+            handlers.append(self.block_of(lambda handler=handler: self._handler(handler)))  # type: ignore[misc]
+            ends.append(self.env)
+        self.env = after
+        orelse = self.block_of(lambda: self.statements(node.orelse))
+        for end in ends:
+            self.assume(end)
+        settled = dict(self.env)
+        self.assume(thrown)
+        final = self.block_of(lambda: self.statements(node.final))
+        if not node.final:
+            self.env = settled
+        self.emit(flow.Guard(body, tuple(handlers), orelse, final, span=node.span))
+
+    def _handler(self, handler: ir.Handler) -> None:
+        if handler.name is not None:
+            bind(self, handler.name, Operand(None), handler.name)
+        self.statements(handler.body)
+
+    def _with(self, items: tuple[ir.WithItem, ...], body: tuple[ir.Stmt, ...], span: Span) -> None:
+        if not items:
+            self.statements(body)
+            return
+        item, rest = items[0], items[1:]
+        operand = self.expr(item.context)
+        if item.target is not None:
+            bind(self, item.target, operand, item.context)
+        kind = operand.value.kind if isinstance(operand.value, Handle) else None
+        if kind == "synced stream" and operand.var is not None:
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
+            self.emit(flow.Guard(inside, (), (), leave, span=span))
+        elif kind == "scope":
+            outer: Where = self.where
+            self.where = "scope"
+            self._with(rest, body, span)
+            self.where = outer
+        else:
+            self._with(rest, body, span)
+
+    def _match(self, node: ir.Match) -> None:
+        self.read(node.subject)
+        before = dict(self.env)
+        arms: list[flow.Block] = []
+        ends: list[dict[str, Value]] = []
+        for case in node.cases:
+            self.env = dict(before)
+            arms.append(self.block_of(lambda case=case: self._case(case)))  # type: ignore[misc]
+            ends.append(self.env)
+        if not any(case.always for case in node.cases):
+            arms.append(())
+            ends.append(before)
+        self.env = ends[0]
+        for end in ends[1:]:
+            self.assume(end)
+        self.emit(flow.Branch(tuple(arms), span=node.span))
+
+    def _case(self, case: ir.Case) -> None:
+        for name in case.names:
+            bind(self, name, Operand(None), name)
+        if case.guard is not None:
+            self.read(case.guard)
+        self.statements(case.body)
+
+
+def _end(statements: tuple[ir.Stmt, ...]) -> Span:
+    return statements[-1].span

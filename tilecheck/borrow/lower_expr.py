@@ -1,0 +1,294 @@
+"""Expressions of the host IR as flow: operands, views, containers, conditional evaluation.
+
+Reading a value in an operation, a test or a formatted string is a read of its memory; naming it, passing it on or asking
+for its shape is not. Calls are in `calls.py`.
+"""
+
+from __future__ import annotations
+
+from tilecheck.borrow.binding import bind, iterate
+from tilecheck.borrow.calls import lower_call
+from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.types import value_of_type
+from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Nothing, Number, Op, Value, join
+from tilecheck.borrow.vocabulary import LOOKED_AT, VIEWS
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
+
+
+class Expressions(Context):
+    """Lowers expressions of one function."""
+
+    def expr(self, node: ir.Expr, name: str | None = None) -> Operand:
+        """Lower `node`; `name` is what the user is about to call its value."""
+        found = self._expr(node, name)
+        if isinstance(found.value, Nothing) and node.type is not None:
+            typed = value_of_type(node.type)
+            return Operand(found.var, typed) if typed is not None else found
+        return found
+
+    def read(self, node: ir.Expr) -> Operand:
+        """Lower `node` where its value is read."""
+        operand = self.expr(node)
+        if not isinstance(operand.value, Number | KernelValue):
+            self.look(operand, node, Touch.READ)
+        return operand
+
+    def _expr(self, node: ir.Expr, name: str | None) -> Operand:
+        match node:
+            case ir.Const(value=constant, known=known):
+                return Operand(None, Number(constant) if known else NOTHING)
+            case ir.Name(id=var, full=full):
+                return Operand(var if full is None else None, self.known(node))
+            case ir.Attr():
+                return self._attribute(node)
+            case ir.Sub():
+                return self.subscript(node, self.expr(node.base))
+            case ir.Call():
+                return lower_call(self, node, name)
+            case ir.Operation():
+                return self._operation(node)
+            case ir.Logic(operands=operands):
+                first = self.read(operands[0])
+                for later in operands[1:]:
+                    then = self.block_of(lambda later=later: self.read(later))  # type: ignore[misc]
+                    self.emit(flow.Branch((then, ()), span=node.span))
+                return Operand(first.var if len(operands) == 1 else None, Nothing(node))
+            case ir.Choice(test=test, then=then_expr, other=other_expr):
+                self.read(test)
+                return self._either(node, then_expr, other_expr)
+            case ir.Display():
+                return self._display(node)
+            case ir.Lambda():
+                self.lambdas.setdefault(node)
+                return Operand(None, NOTHING)
+            case ir.Comprehension():
+                return self._comprehension(node)
+            case ir.Await(value=awaited):
+                return self._await(node, awaited)
+            case ir.Yield(value=given):
+                if given is not None:
+                    self.escape(self.expr(given), node.span)
+                self.emit(flow.Clobber(span=node.span))
+                return Operand(self.make(Kind.OTHER, "yield", node.span))
+            case ir.Walrus(target=target, value=value):
+                operand = self.expr(value, target.id)
+                bind(self, target, operand, value)
+                return operand
+            case ir.Starred(value=inner):
+                return self.expr(inner)
+            case ir.Slice():
+                for bound in (node.start, node.stop, node.step):
+                    if bound is not None:
+                        self.read(bound)
+                return Operand(None)
+            case _:
+                for child in ir.children(node):
+                    if isinstance(child, ir.Expr):
+                        self.read(child)
+                return Operand(None)
+
+    # ---- parts of objects
+
+    def _attribute(self, node: ir.Attr) -> Operand:
+        known = self.known(node)
+        if node.full is not None and (not isinstance(known, Nothing) or isinstance(node.base, ir.Name)):
+            return Operand(None, known)
+        base = self.expr(node.base)
+        if node.name in LOOKED_AT and not isinstance(base.value, KernelValue):
+            self.look(base, node.base, by=spell(node))
+            return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
+        if isinstance(base.value, Array):
+            if node.name in VIEWS and base.var is not None:
+                return self.view(base, node)
+            self.look(base, node.base, by=spell(node))
+            return Operand(None)
+        if isinstance(base.value, Handle) and base.value.kind == "scope" and node.name == "graph":
+            return Operand(base.var, Handle("graph"))
+        if base.var is None:
+            return Operand(None)
+        var = self.temp()
+        self.emit(flow.Get(var, base.var, f".{node.name}", Site(Kind.OTHER, spell(node), node.span), span=node.span))
+        return Operand(var, known)
+
+    def view(self, base: Operand, node: ir.Expr, part: tuple[Range, ...] | None = None) -> Operand:
+        """A further handle on the memory of `base`: a slice if `part` is given, the same elements otherwise."""
+        var = self.temp()
+        reshape = self.number_of_site() if part is None else None
+        site = Site(Kind.VIEW, spell(node), node.span)
+        if base.var is not None:
+            self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
+        value = base.value
+        shape = None
+        if isinstance(value, Array):
+            return Operand(var, Array(value.library, value.dtype, shape, value.access))
+        return Operand(var)
+
+    def subscript(self, node: ir.Sub, base: Operand) -> Operand:
+        """`node`, whose base is lowered already."""
+        if isinstance(base.value, KernelValue):
+            return Operand(None, self._configured(base.value, node.index))
+        if isinstance(base.value, Array):
+            return self.view(base, node, self._ranges(node.index))
+        index = self.read(node.index)
+        if base.var is None:
+            return Operand(None)
+        if isinstance(node.index, ir.Const) and node.index.known:
+            item = self.known(node)
+            if isinstance(item, Nothing):
+                item = _item(base.value, node.index.value)
+            var = self.temp()
+            field = f"[{node.index.value!r}]"
+            self.emit(flow.Get(var, base.var, field, Site(Kind.OTHER, spell(node), node.span), span=node.span))
+            return Operand(var, item)
+        if isinstance(base.value, Items) or not isinstance(index.value, Nothing | Number):
+            self.escape(base, node.span)
+        else:
+            self.look(base, node.base, Touch.READ, spell(node))
+            self.escape(base, node.span)
+        return Operand(self.make(Kind.OTHER, spell(node), node.span))
+
+    def _configured(self, kernel: KernelValue, index: ir.Expr) -> KernelValue:
+        parts = list(index.items) if isinstance(index, ir.Display) and index.kind == "tuple" else [index]
+        for part in parts:
+            self.expr(part)
+        if any(isinstance(part, ir.Starred) for part in parts) or len(parts) < 2:
+            return KernelValue(kernel.facts, kernel.bound, Config())
+        padded: list[ir.Expr | None] = [*parts, None, None]
+        return KernelValue(kernel.facts, kernel.bound, Config(*padded[:4]))
+
+    def _ranges(self, index: ir.Expr) -> tuple[Range, ...]:
+        parts = index.items if isinstance(index, ir.Display) and index.kind == "tuple" else (index,)
+        ranges: list[Range] = []
+        for part in parts:
+            if isinstance(part, ir.Slice):
+                self.expr(part)
+                start = 0 if part.start is None else _natural(self.whole(part.start))
+                stop = flow.END if part.stop is None else _natural(self.whole(part.stop))
+                step = 1 if part.step is None else self.whole(part.step)
+                ranges.append(Range(start, stop, step))
+                continue
+            self.read(part)
+            at = _natural(self.whole(part))
+            if at is None:
+                ranges.append(Range(None, None))
+                if not isinstance(part, ir.Name | ir.Operation):
+                    break
+            else:
+                ranges.append(Range(at, at + 1))
+        return tuple(ranges)
+
+    # ---- operations and containers
+
+    def _operation(self, node: ir.Operation) -> Operand:
+        quiet = node.op in ("is", "is not", "in", "not in")
+        operands = [self.expr(operand) if quiet else self.read(operand) for operand in node.operands]
+        found = self.number(node)
+        if found is not None:
+            return Operand(None, Number(found))
+        arrays = [operand.value for operand in operands if isinstance(operand.value, Array)]
+        if arrays and not quiet and arrays[0].library in ("numpy", "foreign"):
+            kind = Kind.HOST if arrays[0].library == "numpy" else Kind.FOREIGN
+            return Operand(self.make(kind, spell(node), node.span), Array(arrays[0].library))
+        return Operand(None, Nothing(node))
+
+    def _either(self, node: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
+        var = self.temp()
+        values: list[Value] = []
+
+        def arm(part: ir.Expr) -> None:
+            operand = self.expr(part)
+            values.append(operand.value)
+            self.emit(flow.Bind(var, self.object_of(operand, part), span=part.span))
+
+        before = dict(self.env)
+        first = self.block_of(lambda: arm(then))
+        after, self.env = self.env, before
+        second = self.block_of(lambda: arm(other))
+        self.assume(after)
+        self.emit(flow.Branch((first, second), span=node.span))
+        return Operand(var, join(*values))
+
+    def _display(self, node: ir.Display) -> Operand:
+        operands = [self.expr(item) for item in node.items]
+        for key in node.keys:
+            if key is not None:
+                self.read(key)
+        if not any(operand.var is not None for operand in operands):
+            values = Items(tuple(operand.value for operand in operands))
+            return Operand(None, values if node.kind in ("tuple", "list") else NOTHING)
+        var = self.make(Kind.OTHER, spell(node), node.span)
+        for at, (item, operand) in enumerate(zip(node.items, operands, strict=True)):
+            if operand.var is None:
+                continue
+            if isinstance(item, ir.Starred):
+                self.escape(operand, item.span)
+                continue
+            field: str | None = f"[{at}]" if node.kind in ("tuple", "list") else None
+            if node.kind == "dict" and isinstance(key := node.keys[at], ir.Const) and key.known:
+                field = f"[{key.value!r}]"
+            self.emit(flow.Put(var, field, operand.var, span=item.span))
+        sequence = node.kind in ("tuple", "list") and not any(isinstance(item, ir.Starred) for item in node.items)
+        return Operand(var, Items(tuple(operand.value for operand in operands)) if sequence else NOTHING)
+
+    def _comprehension(self, node: ir.Comprehension) -> Operand:
+        var = self.make(Kind.OTHER, spell(node), node.span)
+        before = dict(self.env)
+        self._clauses(node, 0, var)
+        self.env = before
+        return Operand(var)
+
+    def _clauses(self, node: ir.Comprehension, at: int, into: str) -> None:
+        if at == len(node.clauses):
+            for element in node.elements:
+                operand = self.expr(element)
+                if operand.var is not None:
+                    self.emit(flow.Put(into, None, operand.var, span=element.span))
+            return
+        clause = node.clauses[at]
+
+        def body() -> None:
+            for condition in clause.conditions:
+                self.read(condition)
+            inner = self.block_of(lambda: self._clauses(node, at + 1, into))
+            if clause.conditions:
+                self.emit(flow.Branch((inner, ()), span=node.span))
+            else:
+                self.code.extend(inner)
+
+        iterate(self, clause.target, clause.source, body, None, node.span)
+
+    def _await(self, node: ir.Await, awaited: ir.Expr) -> Operand:
+        operand = self.expr(awaited)
+        if self.where == "scope" and isinstance(operand.value, Op | Handle):
+            self.reentrant(node, spell(node))
+        if operand.var is not None:
+            self.emit(flow.Finish(operand.var, span=node.span))
+        self.emit(flow.Clobber(span=node.span))
+        return Operand(self.make(Kind.OTHER, spell(node), node.span))
+
+    def reentrant(self, node: ir.Expr, what: str) -> None:
+        """`node` runs device work where none may run."""
+        inside = "a function of `then`" if self.where == "then" else "a graph scope"
+        way_out = "return the op, `then` runs it on the same stream" if self.where == "then" else "record it instead"
+        self.fault("reentrant-sync", f"`{what}` inside {inside}", node.span, way_out)
+
+
+def _natural(value: int | None) -> int | None:
+    return value if value is not None and value >= 0 else None
+
+
+def _item(value: Value, index: object) -> Value:
+    if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
+        return value.values[index]
+    return NOTHING
+
+
+def _extent(array: Array, node: ir.Attr) -> Value:
+    if node.name == "shape" and array.shape is not None:
+        return Items(tuple(Number(extent) if extent is not None else NOTHING for extent in array.shape))
+    if node.name == "ndim" and array.shape is not None:
+        return Number(len(array.shape))
+    return NOTHING

@@ -1,0 +1,88 @@
+"""The definitions that one file's host code refers to: kernels, host functions, constants, here and in other files.
+
+Invariant: `find` answers only for names that are bound once; a variable that is assigned twice stands for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+
+from tilecheck.borrow.bodies import assigned
+from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
+from tilecheck.borrow.values import Callee, KernelValue, Number, Value
+from tilecheck.ir import host as ir
+
+Outside = Callable[[str], Definition | None]
+"""The definition behind a dotted name of another file, None if it is not among the checked ones."""
+
+
+class Program:
+    """One file with what it can see of the others. Contracts are read on demand and kept."""
+
+    def __init__(self, module: ir.HostModule, outside: Outside) -> None:
+        self.module = module
+        self.outside = outside
+        self._kernels: dict[int, KernelFacts | None] = {}
+
+    @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        """What this file defines at its top level and in its classes, by dotted name."""
+        found: dict[str, Definition] = {}
+        for node in ir.walk(*self.module.body):
+            if isinstance(node, ir.Function | ir.Class) and node.full is not None:
+                found[node.full] = node
+        return found
+
+    @cached_property
+    def constants(self) -> dict[str, ir.Expr]:
+        """The values of module variables that are assigned once in the whole file."""
+        counts = Counter(assigned(self.module.body))
+        changed = {name for node in ir.walk(*self.module.body) if isinstance(node, ir.Global) for name in node.names}
+        found: dict[str, ir.Expr] = {}
+        for statement in self.module.body:
+            if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) != 1:
+                continue
+            for name, value in _pairs(statement.targets[0], statement.value):
+                if counts[name] == 1 and name not in changed:
+                    found[name] = value
+        return found
+
+    def find(self, full: str) -> Definition | None:
+        """The definition behind a dotted name."""
+        if full in self.definitions:
+            return self.definitions[full]
+        prefix = self.module.name + "."
+        if full.startswith(prefix) and full.removeprefix(prefix) in self.constants:
+            return self.constants[full.removeprefix(prefix)]
+        return self.outside(full)
+
+    def value(self, full: str) -> Value | None:
+        """A kernel, a function with a contract or a literal constant behind a dotted name."""
+        found = self.find(full)
+        if isinstance(found, ir.Function):
+            return self.callable(found)
+        return Number(found.value) if isinstance(found, ir.Const) and found.known else None
+
+    def callable(self, function: ir.Function) -> Value | None:
+        """The kernel or the contract that `function` defines."""
+        kernel = self.kernel(function)
+        if kernel is not None:
+            return KernelValue(kernel)
+        contract = function_of(function, self.find)
+        return Callee(contract) if contract is not None else None
+
+    def kernel(self, function: ir.Function) -> KernelFacts | None:
+        if id(function) not in self._kernels:
+            self._kernels[id(function)] = kernel_of(function, self.find) if function.decorators else None
+        return self._kernels[id(function)]
+
+
+def _pairs(target: ir.Expr, value: ir.Expr) -> list[tuple[str, ir.Expr]]:
+    """`name, value` for each plain name of an assignment, tuples of equal length taken apart."""
+    if isinstance(target, ir.Name):
+        return [(target.id, value)]
+    if isinstance(target, ir.Display) and isinstance(value, ir.Display) and len(target.items) == len(value.items):
+        return [pair for parts in zip(target.items, value.items, strict=True) for pair in _pairs(*parts)]
+    return []

@@ -1,0 +1,209 @@
+"""Every path through a function, and what breaks on it.
+
+The solver runs the flow IR forward over *sets* of states (`facts.py`), one state per distinguishable past, so its answer
+is that of enumerating paths: a finding is reported iff some path through the function, loops taken any number of times,
+shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each. A function with
+more than `MOST_STATES` pasts at one point keeps the first ones, which can only lose findings.
+
+Before paths meet, a state forgets what no later read can reach, so that pasts that differ only in the dead are one.
+
+Worked example: after `if c: op = f(z.partition(4))` / `else: op = f(w.partition(4))` there are two states; `op.sync()`
+frees `z` in one and `w` in the other, and a read of `z` after it breaks on no path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tilecheck.borrow.effects import Effects
+from tilecheck.borrow.facts import Obj, Phase, State
+from tilecheck.borrow.findings import Broken
+from tilecheck.borrow.liveness import Liveness, liveness
+from tilecheck.borrow.loans import inside, lineage
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
+
+MOST_STATES = 64
+"""How many pasts are told apart at one point."""
+
+Cases = dict[object, State]
+"""States by their key."""
+
+
+@dataclass(slots=True)
+class Ways:
+    """The states with which a block is left, by the way out."""
+
+    on: Cases = field(default_factory=dict)
+    broken: Cases = field(default_factory=dict)
+    continued: Cases = field(default_factory=dict)
+    returned: Cases = field(default_factory=dict)
+    raised: Cases = field(default_factory=dict)
+
+    def jump(self, kind: str) -> Cases:
+        ways = {"break": self.broken, "continue": self.continued, "return": self.returned, "raise": self.raised}
+        return ways[kind]
+
+    def add_jumps(self, other: Ways) -> None:
+        """Add all ways out of `other` except the one that falls through."""
+        for mine, theirs in (
+            (self.broken, other.broken),
+            (self.continued, other.continued),
+            (self.returned, other.returned),
+            (self.raised, other.raised),
+        ):
+            _merge(mine, theirs.values())
+
+
+def _merge(into: Cases, states: Iterable[State]) -> list[State]:
+    """Add the states that are new, up to the limit; the ones that were added."""
+    added: list[State] = []
+    for state in states:
+        key = state.key()
+        if key not in into and len(into) < MOST_STATES:
+            into[key] = state
+            added.append(state)
+    return added
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What broke, in the order of the source, and the ops that no path ever ran, by their sites."""
+
+    broken: tuple[Broken, ...]
+    dropped: tuple[Site, ...]
+
+
+def solve(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
+    """Run every path through `function`; the variables of `out` are read after it."""
+    run = _Run(liveness(function.body, out), Effects(function.outer))
+    ways = run.block(function.body, {None: State()}, guarded=False)
+    effects = run.effects
+    for state in (*ways.on.values(), *ways.returned.values()):
+        for var in (out or {}).keys() & state.names.keys():
+            effects.used.update(obj[0] for obj in inside(state, state.names[var]))
+    found = sorted(effects.broken.values(), key=lambda broken: (broken.span, broken.kind.value))
+    dropped = tuple(site for site in effects.built if site not in effects.used)
+    return Solution(tuple(found), dropped)
+
+
+@dataclass
+class _Run:
+    live: Liveness
+    effects: Effects
+
+    def block(self, body: Block, states: Cases, guarded: bool) -> Ways:
+        """Run `body`; with `guarded`, also collect the states in which something in it may raise."""
+        ways = Ways(on=dict(states))
+        for instr in body:
+            if not ways.on:
+                break
+            if guarded:
+                _merge(ways.raised, [state.copy() for state in ways.on.values()])
+            ways.on = self.step(instr, ways, guarded)
+        return ways
+
+    def step(self, instr: Instr, ways: Ways, guarded: bool) -> Cases:
+        """The states after `instr`; jumps go into `ways`."""
+        match instr:
+            case flow.Exit(kind=kind):
+                _merge(ways.jump(kind), ways.on.values())
+                return {}
+            case flow.Branch(arms=arms):
+                after: Cases = {}
+                for arm in arms:
+                    part = self.block(arm, _copies(ways.on), guarded)
+                    ways.add_jumps(part)
+                    _merge(after, part.on.values())
+                return self.tidy(after, instr)
+            case flow.Loop():
+                return self.tidy(self.loop(instr, ways, guarded), instr)
+            case flow.Guard():
+                return self.tidy(self.guard(instr, ways, guarded), instr)
+            case _:
+                live = self.live.after.get(id(instr), {})
+                for state in ways.on.values():
+                    self.effects.apply(instr, state, live)
+                return ways.on
+
+    def loop(self, loop: flow.Loop, ways: Ways, guarded: bool) -> Cases:
+        seen: Cases = {}
+        left: Cases = {}
+        broken: Cases = {}
+        head = self.live.head.get(id(loop), {})
+        fresh = _merge(seen, _tidy(ways.on, head).values())
+        first = True
+        while fresh:
+            tested = self.block(loop.test, {state.key(): state.copy() for state in fresh}, guarded)
+            ways.add_jumps(tested)
+            if not loop.endless and not (loop.once and first):
+                _merge(left, (state.copy() for state in tested.on.values()))
+            body = self.block(loop.body, tested.on, guarded)
+            _merge(ways.returned, body.returned.values())
+            _merge(ways.raised, body.raised.values())
+            _merge(broken, body.broken.values())
+            ends: Cases = {}
+            _merge(ends, (*body.on.values(), *body.continued.values()))
+            rounds = _tidy(ends, head)
+            if first and loop.once:
+                seen = {}
+            fresh = _merge(seen, rounds.values())
+            first = False
+        after = self.block(loop.orelse, left, guarded)
+        ways.add_jumps(after)
+        _merge(after.on, broken.values())
+        return after.on
+
+    def guard(self, guard: flow.Guard, ways: Ways, guarded: bool) -> Cases:
+        body = self.block(guard.body, ways.on, guarded=True)
+        inner = Ways()
+        inner.add_jumps(body)
+        raised, inner.raised = inner.raised, {}
+        for handler in guard.handlers:
+            handled = self.block(handler, _copies(raised), guarded or bool(guard.final))
+            inner.add_jumps(handled)
+            _merge(inner.on, handled.on.values())
+        _merge(inner.raised, raised.values())
+        rest = self.block(guard.orelse, body.on, guarded or bool(guard.final))
+        inner.add_jumps(rest)
+        _merge(inner.on, rest.on.values())
+        after = self.block(guard.final, inner.on, guarded)
+        for kind in ("break", "continue", "return", "raise"):
+            final = self.block(guard.final, inner.jump(kind), guarded)
+            ways.add_jumps(final)
+            _merge(ways.jump(kind), final.on.values())
+        ways.add_jumps(after)
+        return after.on
+
+    def tidy(self, states: Cases, control: Instr) -> Cases:
+        """The states after a control node, without what nothing later can reach."""
+        return _tidy(states, self.live.after.get(id(control), {})) if len(states) > 1 else states
+
+
+def _tidy(states: Cases, live: dict[Var, Span]) -> Cases:
+    tidied: Cases = {}
+    for state in states.values():
+        _forget(state, live)
+        tidied.setdefault(state.key(), state)
+    return tidied
+
+
+def _copies(states: Cases) -> Cases:
+    return {key: state.copy() for key, state in states.items()}
+
+
+def _forget(state: State, live: dict[Var, Span]) -> None:
+    """Drop the names that are not live, and the objects that nothing leads to any more."""
+    raw = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
+    state.names = {var: obj for var, obj in state.names.items() if var in live or obj in raw}
+    running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
+    roots: list[Obj] = [*state.names.values(), *state.pending, *running]
+    wanted: set[Obj] = set()
+    for root in roots:
+        for obj in inside(state, root):
+            wanted.update(lineage(state, obj))
+    for job in state.pending:
+        wanted.update(stream for stream in (state.pending[job],) if stream is not None)
+    state.keep(lambda obj: obj in wanted)

@@ -1,0 +1,69 @@
+"""Expressions of host code in the user's words, for messages.
+
+The text is rebuilt from the host IR, not cut from the file, so that linter and plugin spell alike; what is long or
+unreadable is shortened to `...`.
+"""
+
+from __future__ import annotations
+
+from tilecheck.ir import host as ir
+
+_LONGEST = 48
+
+
+def spell(node: ir.Expr) -> str:
+    """`z.partition(128)` for the expression that says so; at most 48 characters."""
+    text = _text(node)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _text(node: ir.Expr | None) -> str:
+    match node:
+        case None:
+            return ""
+        case ir.Const(value=value, known=known):
+            return repr(value) if known else "..."
+        case ir.Name(id=name):
+            return name
+        case ir.Attr(base=base, name=name):
+            return f"{_text(base)}.{name}"
+        case ir.Sub(base=base, index=index):
+            return f"{_text(base)}[{_inner(index)}]"
+        case ir.Slice(start=start, stop=stop, step=step):
+            tail = f":{_text(step)}" if step is not None else ""
+            return f"{_text(start)}:{_text(stop)}{tail}"
+        case ir.Call(func=func, args=args):
+            return f"{_text(func)}({', '.join(_arg(arg) for arg in args)})"
+        case ir.Operation(op=op, operands=(only,)):
+            return f"{op}{' ' if op == 'not' else ''}{_text(only)}"
+        case ir.Operation(op=op, operands=operands):
+            return f" {op} ".join(_grouped(operand) for operand in operands)
+        case ir.Display(kind=kind, items=items) if kind != "dict":
+            inner = ", ".join(_text(item) for item in items)
+            tail = "," if kind == "tuple" and len(items) == 1 else ""
+            brackets = {"tuple": "()", "list": "[]", "set": "{}"}[kind]
+            return f"{brackets[0]}{inner}{tail}{brackets[1]}"
+        case ir.Starred(value=value):
+            return f"*{_text(value)}"
+        case ir.Await(value=value):
+            return f"await {_text(value)}"
+        case ir.Walrus(target=target, value=value):
+            return f"({_text(target)} := {_text(value)})"
+        case _:
+            return "..."
+
+
+def _inner(index: ir.Expr) -> str:
+    if isinstance(index, ir.Display) and index.kind == "tuple" and index.items:
+        return ", ".join(_text(item) for item in index.items)
+    return _text(index)
+
+
+def _grouped(node: ir.Expr) -> str:
+    text = _text(node)
+    return f"({text})" if isinstance(node, ir.Operation) and len(node.operands) > 1 else text
+
+
+def _arg(arg: ir.Arg) -> str:
+    name = f"{arg.name}=" if arg.name is not None else ""
+    return f"{name}{arg.star}{_text(arg.value)}"

@@ -1,0 +1,122 @@
+"""What is known of a value before any path is run: its kind, its numbers, its signature.
+
+Lowering carries these along the source, one per variable, and forgets what differs where paths meet. `Nothing` means
+that nothing is known, and then nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tilecheck.borrow.contracts import KernelFacts
+from tilecheck.ir.host import Contract, Expr
+from tilecheck.ir.kernel import Access
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Unknown; `expr` is what computed it, if that can still be read (`(n + 127) // 128`)."""
+
+    expr: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant."""
+
+    value: int | float | bool | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A tensor or array. `library` says whose: ours, numba's (on the device), NumPy's (on the host), a foreign one.
+
+    `access` is ours only; a `pinned` array of the host is seen by the device, others are copied for a launch.
+    """
+
+    library: Literal["tilecheck", "numba", "numpy", "foreign"]
+    dtype: str | None = None
+    shape: Shape | None = None
+    access: Access | None = None
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A partition: `tile` by axis; `exact` when it alone fixes the grid."""
+
+    array: Array
+    tile: Shape | None = None
+    exact: bool = True
+    mapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What stands in the brackets of a plain kernel: `kernel[grid, block, stream, shared]`."""
+
+    grid: Expr | None = None
+    block: Expr | None = None
+    stream: Expr | None = None
+    shared: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelValue:
+    """A kernel, with the Dims that `where` bound (None for a value that cannot be read) and its launch configuration."""
+
+    facts: KernelFacts
+    bound: Mapping[str, int | None] = field(default_factory=dict)
+    config: Config | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A host function with a signature."""
+
+    contract: Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A lazy op; `kernel` is the one it launches, if it is a plain launch."""
+
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A running op, a graph, a graph scope, a stream, an event: told apart by what they can do."""
+
+    kind: Literal["running", "graph", "scope", "stream", "event", "synced stream", "default stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple or list of known values."""
+
+    values: tuple[Value, ...]
+
+
+Value = Nothing | Number | Array | Pieces | KernelValue | Callee | Op | Handle | Items
+
+NOTHING = Nothing()
+
+
+def join(a: Value, b: Value) -> Value:
+    """What is known where two paths meet."""
+    if a == b:
+        return a
+    if isinstance(a, Array) and isinstance(b, Array) and a.library == b.library:
+        dtype = a.dtype if a.dtype == b.dtype else None
+        access = a.access if a.access == b.access else None
+        return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access)
+    if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
+        return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)))
+    if isinstance(a, Op) and isinstance(b, Op):
+        return Op()
+    return NOTHING

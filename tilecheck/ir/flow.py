@@ -1,0 +1,368 @@
+"""The flow IR: what one function does to tensors, operations and streams, in the order in which it does it.
+
+`borrow/lower.py` makes it from the host IR; `borrow/solver.py` runs every path through it. Variables are strings, the
+user's names or temporaries that start with `%`; what they name are *objects*, each made at a `Site`. Two variables that
+name one object are one place. Fields (`.buf`) and constant subscripts (`[0]`) of objects are slots of their own; what
+goes into a container at an unknown place goes into its bag.
+
+Control flow is structured. A `Block` runs in order; `Branch` takes one arm; `Loop` evaluates `test`, then leaves through
+`orelse` or runs `body`; `Guard` is `try`, where anything in `body` may raise; `Exit` leaves.
+
+Worked example. `op = copy(z.partition(128), x); op.sync()` is
+
+    Borrow("%0", "z", EXCLUSIVE, site)       # the partition
+    Build("%1", site, (Use("%0", EXCLUSIVE, ...), Use("x", SHARED, ...)))
+    Bind("op", "%1")
+    Finish("op")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from tilecheck.diagnostic import Span
+
+Var = str
+
+END = 1 << 62
+"""The upper bound of `8:`, beyond every extent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`start:stop:step` along one axis; None for a bound that is not a known non-negative number."""
+
+    start: int | None = 0
+    stop: int | None = END
+    step: int | None = 1
+
+
+ALL = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of an allocation: ranges of its leading axes, and the cuts (of `split`) behind which it lies, by their sides.
+
+    Axes count in the coordinates of `frame`: the allocation's own ones (None), or those of one reshape.
+    """
+
+    axes: tuple[Range, ...] = ()
+    frame: int | None = None
+    cuts: tuple[tuple[int, int], ...] = ()
+
+
+WHOLE = Region()
+
+
+class Hold(StrEnum):
+    """How a borrow holds what it borrows."""
+
+    SHARED = "shared"
+    EXCLUSIVE = "exclusive"
+
+
+class Touch(StrEnum):
+    """How host code uses an object: its memory, or only what is known without it (a shape)."""
+
+    READ = "read"
+    WRITE = "write"
+    LOOK = "look"
+
+
+class Kind(StrEnum):
+    """What an object is, as far as the rules ask."""
+
+    TENSOR = "tensor"
+    VIEW = "view"
+    PARTITION = "partition"
+    OP = "op"
+    RUNNING = "running"
+    GRAPH = "graph"
+    STREAM = "stream"
+    EVENT = "event"
+    HOST = "host array"
+    PINNED = "pinned array"
+    DEVICE = "device array"
+    FOREIGN = "foreign tensor"
+    RAW = "raw view"
+    JOB = "job"
+    OTHER = "value"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """Where objects are made; `name` is what the user would call one."""
+
+    kind: Kind
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Instr:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Make(Instr):
+    """`into` names a new object."""
+
+    into: Var
+    site: Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bind(Instr):
+    """`into` names what `src` names."""
+
+    into: Var
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unbind(Instr):
+    """`var` names nothing any more."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Put(Instr):
+    """The slot `field` of `base` holds `src`; with `field` None it goes into the bag."""
+
+    base: Var
+    field: str | None
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Get(Instr):
+    """`into` names what the slot `field` of `base` holds, a new object of `site` if nothing is known of it."""
+
+    into: Var
+    base: Var
+    field: str
+    site: Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Escape(Instr):
+    """Code that is not read gets hold of `src`: it may run, wait for, or keep what it finds there."""
+
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clobber(Instr):
+    """Code that is not read runs: it may rebind the variables of outer scopes and wait for streams."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Borrow(Instr):
+    """`into` is a view (SHARED) or a partition (EXCLUSIVE) of a part of `src`: the ranges `part`, one side of a split
+    (`side`), or all of it in new coordinates (`reshape`).
+
+    `renews` says that a run time would invalidate older borrows here: a partition of something known to be a tensor.
+    """
+
+    into: Var
+    src: Var
+    hold: Hold
+    site: Site
+    part: tuple[Range, ...] = ()
+    side: tuple[int, int] | None = None
+    reshape: int | None = None
+    renews: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move(Instr):
+    """The memory of `src` is given away, by what `by` says (`into_partition`, "a parameter of `f`")."""
+
+    src: Var
+    by: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access(Instr):
+    """Host code uses `src`; `by` says how in the user's words (`z.numpy()`)."""
+
+    src: Var
+    touch: Touch
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One argument of a launch or of a call that borrows.
+
+    `apart` is the one index under which a plain kernel touches the argument, if there is only one: two arguments that
+    are exactly the same elements and are touched under the same index do not conflict, each thread keeps to its own.
+    """
+
+    src: Var
+    hold: Hold
+    span: Span
+    text: str
+    param: str
+    apart: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Build(Instr):
+    """`into` is a lazy op that holds its `uses`."""
+
+    into: Var
+    site: Site
+    uses: tuple[Use, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lend(Instr):
+    """A call borrows `uses` while it runs; `result`, if any, is a new object that goes on borrowing them."""
+
+    uses: tuple[Use, ...]
+    callee: str
+    into: Var | None = None
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combine(Instr):
+    """`into` is an op made of the ops `srcs`, which are used up by it."""
+
+    into: Var
+    site: Site
+    srcs: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start(Instr):
+    """`into` is the running form of the op `src`."""
+
+    into: Var
+    site: Site
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish(Instr):
+    """The op or running `src` is run, if need be, and waited for."""
+
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capture(Instr):
+    """The op `src` becomes part of the graph `graph`, which holds what it held."""
+
+    graph: Var
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enqueue(Instr):
+    """Plain work (a numba launch, an asynchronous copy) is put on `stream`, None for the default one, which waits for
+    every other stream and which every other stream waits for. `blocking` work is over when the call returns.
+    """
+
+    site: Site
+    stream: Var | None
+    uses: tuple[Use, ...]
+    blocking: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyncStream(Instr):
+    """The host waits for what is on `stream`, None for all streams."""
+
+    stream: Var | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record(Instr):
+    """`event` stands for the work that is on `stream` now."""
+
+    event: Var
+    stream: Var | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitEvent(Instr):
+    """Later work on `stream` comes after what `event` stands for."""
+
+    stream: Var | None
+    event: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitStream(Instr):
+    """Later work on `stream` comes after what is on `other` now."""
+
+    stream: Var | None
+    other: Var | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyncEvent(Instr):
+    """The host waits for what `event` stands for."""
+
+    event: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keep(Instr):
+    """The memory of `src` outlives the work that uses it (`record_stream`)."""
+
+    src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leave(Instr):
+    """The function returns, with `value` if any: its locals die."""
+
+    value: Var | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit(Instr):
+    kind: Literal["return", "raise", "break", "continue"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch(Instr):
+    arms: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop(Instr):
+    """`once`: the body runs at least once. `endless`: only an `Exit` leaves."""
+
+    test: Block
+    body: Block
+    orelse: Block = ()
+    once: bool = False
+    endless: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard(Instr):
+    body: Block
+    handlers: tuple[Block, ...] = ()
+    orelse: Block = ()
+    final: Block = ()
+
+
+Block = tuple[Instr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One function (or a module's body). `outer` are the variables that other code can rebind."""
+
+    name: str
+    body: Block
+    outer: frozenset[Var] = frozenset()

@@ -1,0 +1,82 @@
+"""An operation is built and never run.
+
+Why: calling a kernel builds a lazy op and does nothing else. Without `sync()`, `run()` or `await` the kernel never runs,
+and the output keeps what it had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from tilecheck.checked import Checked
+from tilecheck.diagnostic import Diagnostic
+
+SEVERITY: Literal["error", "warning"] = "error"
+
+BAD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(1024), tc.ones(1024)
+    copy(z.partition(128), x)  # error
+""",
+)
+
+GOOD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(1024), tc.ones(1024)
+    copy(z.partition(128), x).sync()
+""",
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def build_only() -> None:
+    z, x = tc.zeros(1024), tc.ones(1024)
+    op = copy(z.partition(128), x)
+    print(op.grid)
+    del op
+""",
+)
+
+
+def check(checked: Checked) -> Iterator[Diagnostic]:
+    """The ops that no path runs, hands on or drops by name."""
+    for site in checked.host.dropped if checked.host is not None else ():
+        message = f"the op of `{site.name}` is never run"
+        yield Diagnostic("dropped-op", SEVERITY, message, site.span, help="add `.sync()`, or `del` it if that is meant")
+    yield from checked.faults_of("dropped-op", SEVERITY)

@@ -1,0 +1,200 @@
+"""Memory is read, written, moved or freed while device work on it is under way.
+
+Why: a launch or an asynchronous copy returns before its work is done. Until the host has waited, what it reads is stale
+or half written, and what it writes or frees is pulled from under the device. Work on two streams has no order either,
+unless an event gives it one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from tilecheck.borrow.findings import Break, Broken
+from tilecheck.checked import Checked
+from tilecheck.diagnostic import Diagnostic, Label
+
+SEVERITY: Literal["error", "warning"] = "error"
+
+BAD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    running = copy(z.partition(8), x).run()
+    print(z.numpy())  # error
+    running.wait()
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x, by):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= by
+
+
+def main() -> None:
+    q = cuda.stream()
+    host = cuda.pinned_array(1000, dtype=np.float64)
+    d = cuda.to_device(host, stream=q)
+    scale[8, 128, q](d, 3.0)
+    d.copy_to_host(host, stream=q)
+    print(host.max())  # error
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x, by):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= by
+
+
+def main() -> None:
+    a, b = cuda.stream(), cuda.stream()
+    d = cuda.device_array(1000)
+    scale[8, 128, a](d, 3.0)
+    scale[8, 128, b](d, 2.0)  # error
+""",
+)
+
+GOOD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    running = copy(z.partition(8), x).run()
+    running.wait()
+    print(z.numpy())
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x, by):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= by
+
+
+def main() -> None:
+    q = cuda.stream()
+    host = cuda.pinned_array(1000, dtype=np.float64)
+    d = cuda.to_device(host, stream=q)
+    scale[8, 128, q](d, 3.0)
+    d.copy_to_host(host, stream=q)
+    q.synchronize()
+    print(host.max())
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def scale(x, by):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= by
+
+
+def main() -> None:
+    a, b = cuda.stream(), cuda.stream()
+    d = cuda.device_array(1000)
+    scale[8, 128, a](d, 3.0)
+    done = cuda.event()
+    done.record(a)
+    done.wait(b)
+    scale[8, 128, b](d, 2.0)
+""",
+)
+
+
+_KINDS = (Break.RUNNING, Break.MOVED_RUNNING, Break.COPY, Break.UNORDERED, Break.OWNER, Break.FREED)
+
+
+def check(checked: Checked) -> Iterator[Diagnostic]:
+    """The uses of what the device still works on."""
+    for broken in checked.host.broken if checked.host is not None else ():
+        if broken.kind in _KINDS:
+            labels = tuple(_labels(broken))
+            yield Diagnostic("use-in-flight", SEVERITY, _message(broken), broken.span, None, labels, _help(broken))
+    yield from checked.faults_of("use-in-flight", SEVERITY)
+
+
+def _message(broken: Broken) -> str:
+    place, holder = broken.place, broken.holder
+    use = "write" if broken.writes else "read"
+    match broken.kind:
+        case Break.RUNNING:
+            return f"cannot {use} `{place}`: `{holder}` may still be running on it"
+        case Break.MOVED_RUNNING:
+            return f"cannot move `{place}`: `{holder}` still uses it"
+        case Break.COPY:
+            return f"`{broken.by}` {use}s `{place}` while a copy is in flight"
+        case Break.UNORDERED:
+            first, _, second = holder.partition(", ")
+            return f"`{place}` is used on `{second}` while `{first}` may still work on it"
+        case Break.OWNER:
+            return f"`{broken.by}` uses the memory of `{place}`, which is gone"
+        case _:
+            return f"`{place}` is freed here while `{holder}` may still work on it"
+
+
+def _labels(broken: Broken) -> Iterator[Label]:
+    if broken.origin is not None:
+        began = {
+            Break.COPY: f"`{broken.param}` starts here",
+            Break.OWNER: f"`{broken.holder}` takes its address here, not its ownership",
+        }
+        taken = f" as `{broken.param}`" if broken.param else ""
+        yield Label(broken.origin, began.get(broken.kind, f"`{broken.place}` is handed over here{taken}"))
+    if broken.later is not None:
+        yield Label(broken.later, "it is used again here")
+
+
+def _help(broken: Broken) -> str:
+    match broken.kind:
+        case Break.COPY:
+            stream = f"`{broken.holder}.synchronize()`" if broken.holder else "`cuda.synchronize()`"
+            return f"wait first: {stream}"
+        case Break.UNORDERED:
+            first, _, second = broken.holder.partition(", ")
+            return f"record an event on `{first}` and let `{second}` wait for it"
+        case Break.OWNER:
+            return f"keep `{broken.place}` alive: pass `owner={broken.place}`"
+        case Break.FREED:
+            return f"`{broken.place}.record_stream({broken.holder})`, or wait for `{broken.holder}` first"
+        case _:
+            return "`wait()` for it first"

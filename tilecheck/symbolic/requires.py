@@ -1,0 +1,188 @@
+"""The grammar of launch conditions: `requires="a.size >= c.size and n % 32 == 0"`, in both tracks.
+
+    condition  := comparison ("and" comparison)*
+    comparison := sum (("==" | "!=" | "<" | "<=" | ">" | ">=") sum)+
+    sum        := + - * // % over: ints, scalars, `a.size`, `a.shape[k]`, Dims,
+                  `gridDim.x`, and in SIMT kernels `blockDim.x`
+
+Python's precedence and Python's floor division. Unknown names, axes that an array has not, a divisor that is zero and
+anything else raise `RequiresError`, whose words stand alone; the caller adds the place.
+
+    parse("x.size >= z.size", vocabulary)  ->  (Comparison(">=", x.size, z.size),)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from tilecheck.ir.kernel import Kernel, TensorParam
+from tilecheck.ir.types import ArrayExtent, DimExtent
+from tilecheck.symbolic.linear import Atom, LaunchAxis, Poly, Scalar, Size, divide
+
+Relation = Literal["==", "!=", "<", "<=", ">", ">="]
+_RELATIONS: dict[type[ast.cmpop], Relation] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+
+class RequiresError(Exception):
+    """A condition that does not parse or speaks of what is not there: `message`, and `help` with a way out."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.help = help
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left relation right`; `text` is how the user wrote it, or how we would."""
+
+    relation: Relation
+    left: Poly
+    right: Poly
+    text: str
+
+    def holds(self, value: Callable[[Atom], int]) -> bool:
+        """Whether it is true at a launch. Raises `Unresolved` if an operand has no value."""
+        a, b = self.left.evaluate(value), self.right.evaluate(value)
+        outcomes = {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}
+        return outcomes[self.relation]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What conditions may speak of: ranks of arrays (None: open), int scalars, Dims by name, and launch variables."""
+
+    arrays: Mapping[str, int | None]
+    scalars: frozenset[str]
+    dims: Mapping[str, Atom | int] = field(default_factory=dict)
+    launch: frozenset[str] = frozenset({"gridDim"})
+
+
+def vocabulary(kernel: Kernel) -> Vocabulary:
+    """What the conditions of `kernel` may speak of."""
+    arrays: dict[str, int | None] = {}
+    scalars: set[str] = set()
+    for param in kernel.params:
+        if isinstance(param, TensorParam):
+            arrays[param.name] = None if param.extents is None else len(param.extents)
+        elif param.kind in ("int", None):
+            scalars.add(param.name)
+    dims: dict[str, Atom | int] = {
+        decl.name: decl.size if decl.size is not None else DimExtent(key, decl.name)
+        for key, decl in kernel.dims.items()
+    }
+    launch = frozenset({"gridDim"}) if kernel.track == "tile" else frozenset({"gridDim", "blockDim"})
+    return Vocabulary(arrays, frozenset(scalars), dims, launch)
+
+
+def parse(text: str, words: Vocabulary) -> tuple[Comparison, ...]:
+    """The comparisons of a condition. Raises `RequiresError`."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise RequiresError(f"the condition `{text}` does not parse", "write comparisons, joined by `and`") from None
+    return tuple(_Parser(words).condition(tree))
+
+
+@dataclass(slots=True)
+class _Parser:
+    words: Vocabulary
+
+    def condition(self, node: ast.expr) -> list[Comparison]:
+        match node:
+            case ast.BoolOp(op=ast.And(), values=values):
+                return [comparison for value in values for comparison in self.condition(value)]
+            case ast.Compare(left=left, ops=ops, comparators=rights):
+                found: list[Comparison] = []
+                for op, a, b in zip(ops, [left, *rights[:-1]], rights, strict=True):
+                    if type(op) not in _RELATIONS:
+                        raise _unknown(node, "compare with `== != < <= > >=`")
+                    relation = _RELATIONS[type(op)]
+                    text = f"{ast.unparse(a)} {relation} {ast.unparse(b)}"
+                    found.append(Comparison(relation, self.sum(a), self.sum(b), text))
+                return found
+            case ast.BoolOp():
+                raise _unknown(node, "join conditions with `and`; all of them must hold")
+            case _:
+                raise _unknown(node, "a condition compares two numbers, such as `x.size >= z.size`")
+
+    def sum(self, node: ast.expr) -> Poly:
+        match node:
+            case ast.Constant(value=int(value)) if not isinstance(value, bool):
+                return Poly.of(value)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.sum(operand)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.sum(operand)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.sum(left) + self.sum(right)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self.sum(left) - self.sum(right)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return self.sum(left) * self.sum(right)
+            case ast.BinOp(left=left, op=ast.FloorDiv() | ast.Mod() as op, right=right):
+                divisor = self.sum(right)
+                if divisor.constant == 0:
+                    raise RequiresError(f"`{ast.unparse(node)}` divides by zero")
+                return divide("//" if isinstance(op, ast.FloorDiv) else "%", self.sum(left), divisor)
+            case ast.Name(id=name):
+                return self.name(name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                return self.attribute(name, attr)
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=index):
+                return self.extent(array, index)
+            case _:
+                raise _unknown(node, "use `+ - * // %` over ints, scalars, `a.size` and `a.shape[k]`")
+
+    def name(self, name: str) -> Poly:
+        if name in self.words.scalars:
+            return Poly.of(Scalar(name))
+        if name in self.words.dims:
+            return Poly.of(self.words.dims[name])
+        if name in self.words.arrays:
+            raise RequiresError(f"`{name}` is an array", f"name its extent: `{name}.size` or `{name}.shape[0]`")
+        raise RequiresError(f"`{name}` is no int parameter of the kernel", self.known())
+
+    def attribute(self, name: str, attr: str) -> Poly:
+        if name in self.words.launch and attr in ("x", "y", "z"):
+            kind = cast("Literal['gridDim', 'blockDim']", name)
+            return Poly.of(LaunchAxis(kind, "xyz".index(attr)))
+        if name in ("gridDim", "blockDim"):
+            raise RequiresError(f"`{name}.{attr}` is nothing that a launch of this kernel has", self.known())
+        self.array(name)
+        if attr == "size":
+            return Poly.of(Size(name))
+        raise RequiresError(f"`{name}.{attr}` is no number", f"use `{name}.size` or `{name}.shape[0]`")
+
+    def extent(self, array: str, index: ast.expr) -> Poly:
+        rank = self.array(array)
+        axis = self.sum(index).constant
+        if axis is None:
+            raise RequiresError(f"`{array}.shape[{ast.unparse(index)}]`: the axis is no number")
+        if axis < 0 or (rank is not None and axis >= rank):
+            shown = "unknown rank" if rank is None else f"rank {rank}"
+            raise RequiresError(f"`{array}.shape[{axis}]` is no axis of `{array}`, which has {shown}")
+        return Poly.of(ArrayExtent(array, axis))
+
+    def array(self, name: str) -> int | None:
+        if name not in self.words.arrays:
+            raise RequiresError(f"`{name}` is no array parameter of the kernel", self.known())
+        return self.words.arrays[name]
+
+    def known(self) -> str:
+        names = [f"`{n}`" for n in (*sorted(self.words.arrays), *sorted(self.words.scalars))]
+        return f"its parameters are {', '.join(names)}" if names else "it has no parameters that a condition can name"
+
+
+def _unknown(node: ast.expr, help: str) -> RequiresError:
+    return RequiresError(f"`{ast.unparse(node)}` is not part of the language of conditions", help)

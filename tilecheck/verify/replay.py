@@ -1,0 +1,216 @@
+"""Replays a counterexample: does the fault really happen in the launch that the solver found?
+
+A `Scenario` is a concrete launch: extents, scalars, and what is known of array contents. What is not known is tried in
+a few ways (zeros, ones, small counting numbers, random small numbers), each under its own schedule. Only a fault that
+the executor shows is a refutation; the executor's own parties, lines and index are what gets reported.
+
+Worked example: for `x[0] = threadIdx.x` and `Scenario(grid=(1, 1, 1), block=(2, 1, 1), shapes={"x": (1,)})`,
+`replay(kernel, scenario, "race")` gives the race of threads (0, 0, 0) and (1, 0, 0) on `x[0]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilecheck.diagnostic import Witness
+from tilecheck.interp.simt import Extents, Kind, SimtFault, run
+from tilecheck.interp.simt_compile import Program, compile_kernel
+from tilecheck.interp.simt_machine import host_values
+from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
+
+Number = int | float | bool
+_MAX_THREADS = 4096
+_MAX_ELEMENTS = 1 << 22
+_MAX_STEPS = 400_000
+_LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A concrete launch.
+
+    `shapes` has an entry per array parameter. `arrays` are host facts: dtype, contents, and which arguments share a
+    buffer. `elements` are single elements that matter, by array and index; `scalars` are the scalar parameters (0 if
+    absent), `constants` unread constants of the enclosing Python scope. `dynamic_shared` is in bytes.
+    """
+
+    grid: Extents
+    block: Extents
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    scalars: Mapping[str, Number] = field(default_factory=dict)
+    arrays: Mapping[str, HostArray] = field(default_factory=dict)
+    elements: Mapping[str, Mapping[tuple[int, ...], Number]] = field(default_factory=dict)
+    constants: Mapping[str, Number] = field(default_factory=dict)
+    dynamic_shared: int = 0
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of the launch."""
+        return math.prod(self.grid) * math.prod(self.block)
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the launch is small enough to run."""
+        elements = sum(math.prod(shape) for shape in self.shapes.values())
+        return 0 < self.threads <= _MAX_THREADS and elements <= _MAX_ELEMENTS
+
+
+def replay(
+    kernel: Kernel | Program,
+    scenario: Scenario,
+    kind: Kind,
+    *,
+    array: str | None = None,
+    nodes: Collection[Node] = (),
+    attempts: int = 4,
+    same_value: bool = False,
+) -> SimtFault | None:
+    """The fault of `kind` that a run of `scenario` shows, None if none does.
+
+    With `array` or `nodes` (the accesses or barriers suspected) a fault on just those is preferred, and one on the
+    array is required. Races of equal values count only with `same_value`. A scenario too big to run gives None.
+    """
+    if not scenario.replayable:
+        return None
+    program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
+    best: SimtFault | None = None
+    wanted = set(nodes)
+    for attempt in range(attempts):
+        arguments = _arguments(program.kernel, scenario, attempt)
+        result = run(
+            program,
+            arguments,
+            scenario.grid,
+            scenario.block,
+            dynamic_shared=scenario.dynamic_shared,
+            seed=attempt,
+            constants=dict(scenario.constants),
+            max_steps=_MAX_STEPS,
+        )
+        for fault in result.of(kind):
+            if fault.same_value and not same_value:
+                continue
+            if wanted and {party.node for party in fault.parties} <= wanted:
+                return fault
+            if array is None or fault.array == array:
+                best = best if best is not None else fault
+        if best is not None and not wanted:
+            return best
+    return best
+
+
+def witness(fault: SimtFault, scenario: Scenario) -> Witness:
+    """The counterexample as it is reported."""
+    launch: dict[str, object] = {"grid": scenario.grid, "block": scenario.block}
+    launch.update({f"{name}.shape": shape for name, shape in scenario.shapes.items()})
+    launch.update(scenario.scalars)
+    if scenario.dynamic_shared:
+        launch["dynamic_shared"] = scenario.dynamic_shared
+    threads = tuple(str(party) for party in fault.parties)
+    return Witness(launch, threads, fault.array or "", fault.index, fault.lines)
+
+
+# ---- arguments
+
+
+def _arguments(kernel: Kernel, scenario: Scenario, attempt: int) -> dict[str, object]:
+    """Values for all parameters; `attempt` picks how unknown contents are filled."""
+    buffers = _Buffers(_reaches(scenario))
+    values: dict[str, object] = {}
+    for param in kernel.params:
+        if param.name in scenario.shapes:
+            values[param.name] = _array(param.name, param, scenario, attempt, buffers)
+        elif isinstance(param, ScalarParam):
+            values[param.name] = scenario.scalars.get(param.name, 0)
+        else:
+            values[param.name] = scenario.scalars.get(param.name, np.zeros(0))
+    return values
+
+
+def _array(
+    name: str,
+    param: TensorParam | ScalarParam,
+    scenario: Scenario,
+    attempt: int,
+    buffers: _Buffers,
+) -> np.ndarray[Any, Any]:
+    shape = scenario.shapes[name]
+    known = scenario.arrays.get(name)
+    dtype = _dtype(param, known, attempt)
+    shared = known is not None and not known.host and _placed(known)
+    if known is not None and shared:
+        array = _window(known, dtype, shape, attempt, buffers)
+    else:
+        given = host_values(known) if known is not None and known.shape == shape else None
+        array = given if given is not None else filled(shape, dtype, attempt)
+    for index, value in scenario.elements.get(name, {}).items():
+        if len(index) == len(shape) and all(0 <= i < n for i, n in zip(index, shape, strict=True)):
+            array[index] = value
+    return array
+
+
+def _placed(known: HostArray) -> bool:
+    """Whether the place of an array in its buffer is known."""
+    return known.shape is not None and known.offset is not None and None not in (*known.shape, *known.steps())
+
+
+@dataclass(slots=True)
+class _Buffers:
+    """The device buffers of a scenario: how far each is reached, in elements, and those made so far."""
+
+    reaches: dict[int, int]
+    made: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+
+def _reaches(scenario: Scenario) -> dict[int, int]:
+    reaches: dict[int, int] = {}
+    for name, known in scenario.arrays.items():
+        if name in scenario.shapes and _placed(known):
+            steps = [int(step or 0) for step in known.steps()]
+            last = sum(max(0, (n - 1) * step) for n, step in zip(scenario.shapes[name], steps, strict=False))
+            reaches[known.buffer] = max(reaches.get(known.buffer, 1), int(known.offset or 0) + last + 1)
+    return reaches
+
+
+def _window(
+    known: HostArray, dtype: np.dtype[Any], shape: tuple[int, ...], attempt: int, buffers: _Buffers
+) -> np.ndarray[Any, Any]:
+    """A strided view of the buffer that all arguments of one device array share."""
+    buffer = buffers.made.get(known.buffer)
+    if buffer is None or buffer.dtype != dtype:
+        buffer = filled((buffers.reaches[known.buffer],), dtype, attempt)
+        given = host_values(known) if known.contiguous() and known.shape == shape and known.offset == 0 else None
+        if given is not None:
+            buffer[: given.size] = given.ravel()
+        buffers.made[known.buffer] = buffer
+    strides = tuple(int(step or 0) * buffer.itemsize for step in known.steps())
+    return np.lib.stride_tricks.as_strided(buffer[int(known.offset or 0) :], shape, strides)
+
+
+def _dtype(param: TensorParam | ScalarParam, known: HostArray | None, attempt: int) -> np.dtype[Any]:
+    if known is not None and known.dtype is not None:
+        return np.dtype("float32" if known.dtype == "bfloat16" else known.dtype)
+    short = param.dtype if isinstance(param, TensorParam) else None
+    if short is not None:
+        kinds = {"i": "int", "u": "uint"}
+        long = f"{kinds[short[0]]}{short[1:]}" if short[0] in kinds and short[1:].isdigit() else short
+        return np.dtype(_LONG_DTYPES.get(short, long))
+    return np.dtype("int64" if attempt % 2 == 0 else "float64")
+
+
+def filled(shape: tuple[int, ...], dtype: np.dtype[Any], attempt: int) -> np.ndarray[Any, Any]:
+    """An array of unknown contents, filled in the way of `attempt`: counting, zeros, ones, random small numbers."""
+    size = math.prod(shape)
+    if dtype.names is not None or attempt % 4 == 1:
+        return np.zeros(shape, dtype)
+    if attempt % 4 == 0:
+        return (np.arange(size) % 7).astype(dtype).reshape(shape)
+    if attempt % 4 == 2:
+        return np.ones(shape, dtype)
+    return np.random.default_rng(attempt).integers(0, 8, size).astype(dtype).reshape(shape)
