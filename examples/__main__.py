@@ -12,7 +12,7 @@ SHOWN = ("hello", "saxpy", "vector_add", "softmax", "rms_norm", "transpose", "ge
 
 
 def main() -> None:
-    racy = HERE / "rejected" / "data_race.py"
+    racy = HERE / "rejected" / "saxpy.py"
     print(f"$ tilecheck check {racy.relative_to(HERE.parent)}\n", flush=True)
     command = [sys.executable, "-m", "tilecheck", "check", str(racy.relative_to(HERE.parent))]
     refused = subprocess.run(command, cwd=HERE.parent)

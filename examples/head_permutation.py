@@ -7,16 +7,13 @@ Each tile of `z` is visited by exactly one block, whatever the number of blocks;
 import numpy as np
 
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mapped, Shared, Tensor, f32
+from tilecheck import Dim, Dyn, Mapped, One, Shared, Tensor, f32
 
 
 class BM(Dim): ...
 
 
 class BD(Dim): ...
-
-
-class One(Dim, size=1): ...
 
 
 @tc.kernel

@@ -27,7 +27,7 @@ def rms_norm(
     mean = tc.sum(squares, axis=1, keepdims=True) / x.shape[1]
     scale = tc.rsqrt(mean + eps)
     columns = weight.partition(BN, pad=0)[j]
-    z.store(xs[i, j] * scale * tc.expand_dims(columns, axis=0))
+    z.store(xs[i, j] * scale * tc.expand_dims(columns, 0))
 
 
 def main() -> None:

@@ -24,8 +24,9 @@ def softmax(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f32, Dyn, BN]) -> Non
 
 
 def reference(x: np.ndarray) -> np.ndarray:
-    weights = np.exp(x - x.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights: np.ndarray = np.exp(x - x.max(axis=1, keepdims=True))
+    result: np.ndarray = weights / weights.sum(axis=1, keepdims=True)
+    return result
 
 
 def main() -> None:

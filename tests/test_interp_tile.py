@@ -29,6 +29,7 @@ from tests.tile_builder import (
     when,
 )
 from tilecheck.interp.arguments import OWNED, TensorArgument, TileMap, Trap
+from tilecheck.interp.coarse import coarsened, is_coarse
 from tilecheck.interp.compile import compile_kernel
 from tilecheck.interp.recorder import Recorder
 from tilecheck.interp.tile import blocks, run
@@ -146,6 +147,16 @@ def test_padding_and_permutation_of_views() -> None:
     launch(kernel, {"z": A(z, (4, 2)), "x": A(x)}, (1, 1, 1), dims={"BM": 4, "BN": 2})
     # Axis 0 of the view walks axis 1 of x: tile 1 holds column 4, rows 0 and 1, then padding.
     assert z.tolist() == [[4, 9], [7, 7], [7, 7], [7, 7]]
+
+
+def test_padding_of_loads() -> None:
+    kernel = build("pads", [mut("z"), shared("x")], [
+        let("low", call("min", call("load_like", "x", "z", pad=-3.0))),
+        do("store", "z", binary("+", call("full", "B", call("max", call("load", "z", pad=text("inf")))), "low")),
+    ])  # fmt: skip
+    z, x = np.zeros(6, np.float32), np.ones(6, np.float32)
+    launch(kernel, {"z": A(z, (4,)), "x": A(x)}, (2, 1, 1), dims={"B": 4})
+    assert z.tolist() == [1] * 4 + [np.inf] * 2
 
 
 def test_a_void_lane_that_reaches_a_result_shows_under_poison() -> None:
@@ -544,6 +555,25 @@ def test_deep_expressions_compile() -> None:
     z = np.zeros(4, np.float32)
     launch(kernel, {"z": A(z, (4,)), "n": 3}, (1, 1, 1))
     assert z.tolist() == [3] * 4
+
+
+def test_larger_tiles_stand_in_where_no_kernel_can_tell() -> None:
+    assert is_coarse(SAXPY.kernel) and not any(is_coarse(k.kernel) for k in (GEMM, PICK, COUNT))
+    counted = build("counted", [mut("z")], [do("store", "z", binary("+", call("load", "z"), call("block_id", 0)))])
+    whole = build("whole", [mut("z"), shared("x")], [do("store", "z", call("load", "x"))])
+    assert not is_coarse(counted.kernel) and not is_coarse(whole.kernel)
+    x = np.random.default_rng(0).normal(size=(37, 1001)).astype(np.float32)
+    for tile, grid in (((1, 7), (37, 143, 1)), ((8, 1001), (5, 1, 1)), ((40, 2000), (1, 1, 1))):
+        z = np.zeros_like(x)
+        arguments = {"z": A(z, tile), "x": A(x), "y": A(x), "a": 2.0}
+        run(SAXPY, arguments, grid, {})
+        np.testing.assert_array_equal(z, 2 * x + x)
+        assert coarsened(arguments, grid)[1] == (1, 1, 1)
+    # A grid that covers a prefix alone stays as it is.
+    z = np.zeros(64, np.float32)
+    ones = A(np.ones(64, np.float32))
+    run(SAXPY, {"z": A(z, (8,)), "x": ones, "y": ones, "a": 1.0}, (3, 1, 1), {})
+    assert z.tolist() == [2.0] * 24 + [0.0] * 40
 
 
 def test_the_program_reads_like_the_kernel() -> None:

@@ -17,6 +17,14 @@ def launches(text: str) -> tuple[Launch, ...]:
     return read_launches(Source("h.py", HEAD + textwrap.dedent(text)), lambda name: None)
 
 
+def test_launches_of_imported_kernels_name_the_file_of_the_kernel() -> None:
+    kernels = Source("lib.py", HEAD)
+    host = "import lib\nimport numpy as np\nfrom lib import k as run\nlib.k[2, 32](np.zeros(3), np.zeros(4), 1)\nrun[1, 8](np.zeros(5), np.zeros(5), 2)\n"
+    found = read_launches(Source("h.py", host), lambda name: kernels if name == "lib" else None)
+    assert [launch.kernel.path for launch in found] == ["lib.py", "lib.py"]
+    assert [launch.grid[0] for launch in found] == [2, 1] and shapes(found[1])["a"] == (5,)
+
+
 def only(text: str) -> Launch:
     (launch,) = launches(text)
     return launch

@@ -130,7 +130,8 @@ def test_void_axes_of_loads() -> None:
         return result.void
 
     assert void("load", z) == ((0, z0), (1, z1))
-    assert void("load_like", x, z) == ((0, x0), (1, x1))
+    assert void("load_like", x, z) == ((0, z0), (1, z1))
+    assert void("load", z, pad=ScalarType("float", 0.0)) == void("load_like", x, z, pad=StrType("-inf")) == ()
     assert void("load", param("z", "Mut", f32, 1, BN)) == ((1, z1),)
     assert void("load", param("x", "Shared", f32, BM, BN)) == ()
     view = OPS["partition"].type_of([x, DimType(BM), DimType(BN)], {"permute": type_of((1, 0))})

@@ -13,8 +13,8 @@ from tilecheck.diagnostic import Span
 from tilecheck.frontend.host import read_host as read_libcst
 from tilecheck.frontend.source import Source
 from tilecheck.ir import host as ir
-from tilecheck_mypy.host import read_host
-from tilecheck_mypy.slices import kernels_of, sliced
+from tilecheck_mypy.host import Reading, read_host
+from tilecheck_mypy.slices import sliced
 
 SAMPLE = Path(__file__).parent / "plugin" / "constructs.py"
 # What only one of them can know, or says at another place.
@@ -43,13 +43,19 @@ def outline(node: object, depth: int = 0) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def from_mypy() -> ir.HostModule:
+def reading() -> Reading:
     options = Options()
     options.preserve_asts = options.export_types = True
     options.incremental = False
     result = build.build([BuildSource(str(SAMPLE), "sample", None)], options)
     assert result.errors == []
-    return read_host(result.files["sample"], result.types, lambda function: not function.is_dynamic())
+    # Said to be unchecked, so that every body is read.
+    return read_host(result.files["sample"], result.types, lambda _: False)
+
+
+@pytest.fixture(scope="module")
+def from_mypy(reading: Reading) -> ir.HostModule:
+    return reading.module
 
 
 def test_mypy_and_libcst_read_the_same_program(from_mypy: ir.HostModule) -> None:
@@ -65,11 +71,11 @@ def test_types_say_what_the_surface_says(from_mypy: ir.HostModule) -> None:
     assert launches == {ir.HostType("tilecheck.DeviceOp")}
 
 
-def test_a_slice_keeps_kernels_and_blanks_host_code(from_mypy: ir.HostModule) -> None:
+def test_a_slice_keeps_kernels_and_blanks_host_code(reading: Reading) -> None:
     text = SAMPLE.read_text("utf-8").replace("    global G\n", "    G = 1\n")
     starts = [n for n, line in enumerate(text.split("\n"), 1) if line and line[0] not in " #)"]
-    kept = sliced(text, from_mypy, starts).split("\n")
-    assert [kernel.name for kernel, _ in kernels_of(from_mypy)] == ["copy"]
+    kept = sliced(text, reading, starts).split("\n")
+    assert reading.kernels == (("copy", "tilecheck.kernel"),)
     assert len(kept) == len(text.split("\n"))
     assert "    z.store(tc.load_like(x, z))" in kept and "class B(Dim): ..." in kept and "G = 3" in kept
     assert not any(line.startswith(("def main", "class Model", "    op.sync")) for line in kept)

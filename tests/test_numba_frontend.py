@@ -86,6 +86,21 @@ def test_device_functions_are_no_kernels_and_are_inlined_with_fresh_names() -> N
     assert {"scale.x", "scale#2.x", "x"} <= targets
 
 
+def test_helpers_jitted_by_a_call_are_inlined() -> None:
+    (found,) = kernels(
+        """
+        def twice(x):
+            return 2 * x
+        double = cuda.jit("f4(f4)", device=True)(twice)
+        again = cuda.jit(device=True)(twice)
+        @cuda.jit
+        def k(a):
+            a[0] = double(a[1]) + again(3)
+        """
+    )
+    assert len(nodes(found, Inline)) == 2 and not nodes(found, simt.Unread)
+
+
 def test_helpers_of_other_modules_are_foreign() -> None:
     found = kernel(
         "from helpers import put\n@cuda.jit\ndef k(a):\n    put(a, 1)\n",

@@ -322,6 +322,7 @@ def test_casts() -> None:
     assert call("bitcast", np.array([1.0], np.float32), u32).tolist() == [0x3F800000]
     assert call("item", np.array(7, np.uint8)) == 7 and call("int", -1.9) == -1 and call("int", math.nan) == 0
     assert call("int", 1e30) == 2**63 - 1 and call("bool", 0.0) is False and call("float", 3) == 3.0
+    assert call("float", "-inf") == -math.inf
 
 
 def test_creation_and_positions() -> None:

@@ -2172,12 +2172,12 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
-    def load(self: Tensor[Mapped, T, *S], at: Index, /) -> Tile[T, *S]:
-        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s."""
+    def load(self: Tensor[Mapped, T, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
+        """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are void."""
         ...
 
     @overload
-    def load(self: Tensor[Shared, T, *S], /) -> Tile[T, *S]:
+    def load(self: Tensor[Shared, T, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
         ...
 
     @overload
@@ -2215,6 +2215,10 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def gather(self: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], /, mask: Tile[bool_, M, N] | None=..., pad: Scalar=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
     def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
         ...
@@ -2241,6 +2245,10 @@ class Tensor(Generic[A, T, *S]):
 
     @overload
     def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -2273,6 +2281,10 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def atomic_max(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
     def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Set the int elements at `index` to the smaller of themselves and `value`, returns the old ones."""
         ...
@@ -2299,6 +2311,10 @@ class Tensor(Generic[A, T, *S]):
 
     @overload
     def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_min(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -2331,6 +2347,10 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def atomic_and(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
     def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Combine the int elements at `index` with `value` by bitwise or, returns the old ones."""
         ...
@@ -2357,6 +2377,10 @@ class Tensor(Generic[A, T, *S]):
 
     @overload
     def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_or(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
         ...
 
     @overload
@@ -2389,6 +2413,10 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def atomic_xor(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
     def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the elements at `index` by `value`, returns the old ones. Floats and ints of 32 and 64 bits."""
         ...
@@ -2418,6 +2446,10 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def atomic_exchange(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+        ...
+
+    @overload
     def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], expected: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
         ...
@@ -2444,6 +2476,10 @@ class Tensor(Generic[A, T, *S]):
 
     @overload
     def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+        ...
+
+    @overload
+    def atomic_cas(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], expected: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
         ...
 
     def indices(self: Tensor[Mapped, Any, *tuple[Any, ...]], *, within: Within=...) -> Iterator[Index]:
@@ -5427,12 +5463,12 @@ def round(x: Scalar, /) -> float:
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]:
-    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks."""
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
+    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they are void."""
     ...
 
 @overload
-def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]:
+def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /, *, pad: Pad=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5458,6 +5494,10 @@ def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *
 
 @overload
 def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], /, mask: Tile[bool_, *S] | None=..., pad: Scalar=...) -> Tile[T, *S]:
+    ...
+
+@overload
+def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], /, mask: Tile[bool_, M, N] | None=..., pad: Scalar=...) -> Tile[T, M, N]:
     ...
 
 @overload
@@ -5490,6 +5530,10 @@ def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
+def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
 def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Set the int elements at `index` to the larger of themselves and `value`, returns the old ones."""
     ...
@@ -5516,6 +5560,10 @@ def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Ti
 
 @overload
 def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_max(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
     ...
 
 @overload
@@ -5548,6 +5596,10 @@ def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, .
     ...
 
 @overload
+def atomic_min(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
 def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise and, returns the old ones."""
     ...
@@ -5574,6 +5626,10 @@ def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Ti
 
 @overload
 def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_and(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
     ...
 
 @overload
@@ -5606,6 +5662,10 @@ def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ..
     ...
 
 @overload
+def atomic_or(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
 def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Combine the int elements at `index` with `value` by bitwise exclusive or, returns the old ones."""
     ...
@@ -5632,6 +5692,10 @@ def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Ti
 
 @overload
 def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_xor(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
     ...
 
 @overload
@@ -5664,6 +5728,10 @@ def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[i
     ...
 
 @overload
+def atomic_exchange(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
+    ...
+
+@overload
 def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], expected: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Replace the int elements at `index` that equal `expected` by `value`, returns the old ones."""
     ...
@@ -5690,6 +5758,10 @@ def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Ti
 
 @overload
 def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], expected: Tile[T, *tuple[()]] | Scalar, value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> Tile[T, *tuple[()]]:
+    ...
+
+@overload
+def atomic_cas(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], expected: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> Tile[T, M, N]:
     ...
 
 def block_id(axis: int, /) -> int:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from tilecheck.report.result import FileResult
 if TYPE_CHECKING:
     from tilecheck.cache import ResultCache
     from tilecheck.check import Options
+    from tilecheck.frontend.launches import Launch
 
 # A pool costs about a second of imports per process: below this many files one process is faster.
 _POOL_FROM = 8
@@ -86,20 +87,24 @@ def run(
     """Check `inputs`; `progress(done, total)` is called as results come in."""
     from tilecheck.cache import key_of
     from tilecheck.modules import Modules
+    from tilecheck.reach import reachers
 
-    surroundings = key_of(*(part for item in inputs for part in (item.path, item.data or b"")))
+    data = {item.path: item.data for item in inputs if item.data is not None}
+    launchers = reachers(list(data.items()))
     modules = Modules((os.curdir,))
     results: dict[int, FileResult] = {}
     todo: list[tuple[int, str]] = []
     for n, item in enumerate(inputs):
-        key = key_of(os.getcwd(), item.path, item.data or item.problem, surroundings, repr(options))
+        around = sorted(launchers.get(item.path, ()))
+        content = item.problem if item.data is None else item.data
+        key = key_of(os.getcwd(), item.path, content, repr(options), *around, *(data[path] for path in around))
         hit = cache.get(key, modules) if cache is not None else None
         if hit is None:
             todo.append((n, key))
         else:
             results[n] = hit
     progress(len(results), len(inputs))
-    with contextlib.closing(_checked([inputs[n] for n, _ in todo], inputs, options, jobs)) as answers:
+    with contextlib.closing(_checked([inputs[n] for n, _ in todo], data, launchers, options, jobs)) as answers:
         for (n, key), (result, asked) in zip(todo, answers, strict=True):
             results[n] = result
             if cache is not None:
@@ -108,55 +113,101 @@ def run(
     return [results[n] for n in range(len(inputs))]
 
 
-Answer = tuple[FileResult, dict[tuple[str, str], str]]
+# What imports were answered, see `Modules.asked`.
+Asked = dict[tuple[str, str], str]
+Answer = tuple[FileResult, Asked]
 
 
 def _checked(
-    todo: Sequence[Input], everything: Sequence[Input], options: Options, jobs: int
+    todo: Sequence[Input],
+    data: Mapping[str, bytes],
+    launchers: Mapping[str, frozenset[str]],
+    options: Options,
+    jobs: int,
 ) -> Generator[Answer, None, None]:
+    """Check the files of `todo`: first the launches of the files that may launch their kernels, then each file."""
+    others = sorted({path for item in todo for path in launchers.get(item.path, ())})
     if jobs == 1 or len(todo) < _POOL_FROM:
-        worker = _Worker(everything, options)
+        worker = _Worker(options)
+        shown = {path: worker.launches(path, data[path]) for path in others}
         for item in todo:
-            yield worker.check(item)
+            yield _with_asked(worker.check(item, _of(item.path, shown)), shown, launchers.get(item.path, ()))
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    pool = ProcessPoolExecutor(
-        min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (everything, options)
-    )
+    pool = ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (options,))
     try:
-        yield from pool.map(_check_in_worker, todo)
+        found = pool.map(_launches_in_worker, others, [data[path] for path in others])
+        shown = dict(zip(others, found, strict=True))
+        answers = pool.map(_check_in_worker, todo, [_of(item.path, shown) for item in todo])
+        for item, answer in zip(todo, answers, strict=True):
+            yield _with_asked(answer, shown, launchers.get(item.path, ()))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+# The launches of one file, and the imports they rest on.
+Shown = tuple[Sequence["Launch"], Asked]
+
+
+def _of(path: str, shown: Mapping[str, Shown]) -> list[Launch]:
+    """The launches, made in other files, of kernels in the file at `path`."""
+    here = os.path.abspath(path)
+    return [
+        launch
+        for launches, _ in shown.values()
+        for launch in launches
+        if os.path.abspath(launch.kernel.path) == here and os.path.abspath(launch.span.path) != here
+    ]
+
+
+def _with_asked(answer: Answer, shown: Mapping[str, Shown], launchers: Collection[str]) -> Answer:
+    """`answer` with the imports that the launches from other files rest on."""
+    result, asked = answer
+    for path in launchers:
+        asked = {**shown[path][1], **asked}
+    return result, asked
 
 
 class _Worker:
     """What one process keeps between files."""
 
-    def __init__(self, everything: Sequence[Input], options: Options) -> None:
+    def __init__(self, options: Options) -> None:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
         self._options = options
 
-    def check(self, item: Input) -> Answer:
+    def launches(self, path: str, data: bytes) -> Shown:
+        from tilecheck.check import launches_in
+        from tilecheck.modules import Modules
+
+        modules = Modules((os.curdir,))
+        return launches_in(path, data, modules), modules.asked
+
+    def check(self, item: Input, elsewhere: Sequence[Launch]) -> Answer:
         from tilecheck.check import check_bytes, unreadable
         from tilecheck.modules import Modules
 
         if item.data is None:
             return unreadable(item.path, self._options, item.problem), {}
         modules = Modules((os.curdir,))
-        return check_bytes(item.path, item.data, modules, self._options), modules.asked
+        return check_bytes(item.path, item.data, modules, self._options, elsewhere), modules.asked
 
 
 _worker: _Worker | None = None
 
 
-def _start_worker(everything: Sequence[Input], options: Options) -> None:
+def _start_worker(options: Options) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = _Worker(everything, options)
+    _worker = _Worker(options)
 
 
-def _check_in_worker(item: Input) -> Answer:
+def _launches_in_worker(path: str, data: bytes) -> Shown:
     assert _worker is not None
-    return _worker.check(item)
+    return _worker.launches(path, data)
+
+
+def _check_in_worker(item: Input, elsewhere: Sequence[Launch]) -> Answer:
+    assert _worker is not None
+    return _worker.check(item, elsewhere)

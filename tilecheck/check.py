@@ -4,14 +4,14 @@
                             ├─ simt kernels ── prover ──────┼─ Checked ── RULES ── allow comments ── FileResult
                             └─ host code ───── loans ───────┘
 
-Invariants: a file is analysed alone, given its text, the modules it imports and the launches that the checked files
-show, so that results can be cached and files checked side by side. A failure inside one analysis counts as unknown for
-that kernel, with the exception named, and everything else is still checked.
+Invariants: a file is analysed alone, given its text, the modules it imports and the launches that other checked files
+show of its kernels, so that results can be cached and files checked side by side. A failure inside one analysis counts
+as unknown for that kernel, with the exception named, and everything else is still checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -19,10 +19,11 @@ from typing import TypeVar
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Diagnostic, Span
-from tilecheck.frontend import numba
+from tilecheck.frontend import cutile, launches, numba, tile
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.host import read_host
 from tilecheck.frontend.host_modules import HostModules
+from tilecheck.frontend.launches import Launch
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import Kernel
 from tilecheck.modules import Modules, module_name
@@ -30,7 +31,10 @@ from tilecheck.report.result import FileResult
 from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
+from tilecheck.verify.cutile import check_tiles
 from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.tile_report import TileReport
+from tilecheck.verify.verdict import Answer, Property, Verdict
 
 T = TypeVar("T")
 
@@ -46,20 +50,23 @@ class Options:
         return self.rules is None or rule in self.rules
 
 
-def check_bytes(path: str, data: bytes, modules: Modules, options: Options) -> FileResult:
-    """Check one file that passed the gate, from its bytes."""
+def check_bytes(
+    path: str, data: bytes, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()
+) -> FileResult:
+    """Check one file that passed the gate, from its bytes; `elsewhere` are launches that other files make."""
     try:
         text = read_text(data)
     except Undecodable as error:
         return unreadable(path, options, error.message, error.line)
-    return check_text(path, text, modules, options)
+    return check_text(path, text, modules, options, elsewhere)
 
 
-def check_text(path: str, text: str, modules: Modules, options: Options) -> FileResult:
+def check_text(
+    path: str, text: str, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()
+) -> FileResult:
     """Check one file from its text."""
-    source = Source(path, text)
     try:
-        checked = analyse(source, modules, options)
+        checked = analyse(Source(path, text), modules, options, elsewhere)
     except Unreadable as error:
         return unreadable(path, options, error.message, error.span.line, error.span.column)
     return judge(checked, options)
@@ -72,19 +79,50 @@ def unreadable(path: str, options: Options, message: str, line: int = 1, column:
     return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), names)))
 
 
-def analyse(source: Source, modules: Modules, options: Options) -> Checked:
+def launches_in(path: str, data: bytes, modules: Modules) -> tuple[Launch, ...]:
+    """The launches that the host code of one file shows, of its own kernels and of imported ones."""
+    try:
+        source = Source(path, read_text(data))
+        return contained(partial(launches.read_launches, source, modules.importer(path)), lambda _: ())
+    except (Undecodable, Unreadable):
+        return ()
+
+
+def analyse(source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()) -> Checked:
     """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
     _ = source.module
-    faults: list[Fault] = []
-    simt_kernels = contained(partial(numba.read_kernels, source, modules.importer(source.path)), _lost(source, faults))
-    host = contained(partial(_host, source, modules), lambda why: _no_host(source, faults, why))
+    resolve = modules.importer(source.path)
+    lost: list[Fault] = []
+    tile_kernels, faults = contained(
+        partial(tile.read_kernels, source, modules.resolve),
+        lambda why: ((), (_unread(source, "tile kernels", why),)),
+    )
+    simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
+    block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
+    found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
+    tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
+    shown = (*found, *tiled, *elsewhere)
+    for kernel in block_kernels:
+        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
+    host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
         source.text,
-        simt=tuple(SimtReport(kernel) for kernel in simt_kernels),
+        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
+        simt=tuple(
+            contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
+            for kernel in (*simt_kernels, *block_kernels)
+        ),
         host=host,
-        faults=tuple(faults),
+        faults=(*lost, *faults),
     )
+
+
+def _tile(kernel: Kernel) -> TileReport:
+    # The op table needs NumPy, which files without tile kernels must not load.
+    from tilecheck.verify.tile import check_kernel
+
+    return check_kernel(kernel)
 
 
 def _host(source: Source, modules: Modules) -> HostReport:
@@ -92,19 +130,38 @@ def _host(source: Source, modules: Modules) -> HostReport:
     return check_module(module, HostModules(modules.resolve).outside(source.path))
 
 
-def _no_host(source: Source, faults: list[Fault], why: str) -> HostReport:
-    faults.append(Fault("unreadable", f"the host code of this file was not read: {why}", start_of(source.path)))
+def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
+    lost.append(_unread(source, "host code", why))
     return HostReport()
 
 
-def _lost(source: Source, faults: list[Fault]) -> Callable[[str], tuple[Kernel, ...]]:
-    """What stands in for the kernels of a frontend that failed: none, and a fault that says so."""
+def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
+    return SimtReport(kernel)
 
-    def instead(why: str) -> tuple[Kernel, ...]:
-        faults.append(Fault("unreadable", f"the kernels of this file were not read: {why}", start_of(source.path)))
+
+def _tile_unknown(kernel: Kernel, why: str) -> TileReport:
+    message = f"`{kernel.name}` was not checked: {why}"
+    return TileReport(kernel, faults=(Fault("unproven", message, kernel.span, kernel.name),), verdicts=_unknown(why))
+
+
+def _simt_unknown(kernel: Kernel, why: str) -> SimtReport:
+    return SimtReport(kernel, verdicts=_unknown(why))
+
+
+def _unknown(why: str) -> dict[Property, Answer]:
+    return {each: Answer(Verdict.UNKNOWN, reason=why) for each in Property}
+
+
+def _without(source: Source, what: str, lost: list[Fault]) -> Callable[[str], tuple[()]]:
+    def instead(why: str) -> tuple[()]:
+        lost.append(_unread(source, what, why))
         return ()
 
     return instead
+
+
+def _unread(source: Source, what: str, why: str) -> Fault:
+    return Fault("unreadable", f"the {what} of this file were not read: {why}", start_of(source.path))
 
 
 def start_of(path: str) -> Span:

@@ -16,7 +16,7 @@ from tilecheck.diagnostic import Diagnostic, Label, Severity, Span
 if TYPE_CHECKING:
     from tilecheck.borrow.host import HostReport
     from tilecheck.verify.simt import SimtReport
-    from tilecheck.verify.tile import TileReport
+    from tilecheck.verify.tile_report import TileReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,15 @@ class Modules:
         self._origins: dict[tuple[str, str], str | None] = {}
         self.asked: dict[tuple[str, str], str] = {}
 
-    def resolve(self, name: str, importer: str) -> Source | None:
-        """The source of module `name` as imported by the file `importer`, None if it is not part of the project."""
-        source = self._look_up(name, importer)
-        self.asked[name, importer] = digest(source)
+    def resolve(self, module: str, importer: str) -> Source | None:
+        """The source of `module` as imported by the file `importer`, None if it is not part of the project."""
+        source = self._look_up(module, importer)
+        self.asked[module, importer] = digest(source)
         return source
 
     def importer(self, path: str) -> Callable[[str], Source | None]:
         """`resolve` as seen from the file at `path`."""
-        return lambda name: self.resolve(name, path)
+        return lambda module: self.resolve(module, path)
 
     def still(self, name: str, importer: str, expected: str) -> bool:
         """Whether the import gives what it gave when `expected` was recorded."""

@@ -5,16 +5,13 @@ index cannot be written: a `Mapped` output takes only an index that its own `ind
 """
 
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mapped, Shared, Tensor, f32
+from tilecheck import Dim, Dyn, Mapped, One, Shared, Tensor, f32
 
 
 class BM(Dim): ...
 
 
 class BD(Dim): ...
-
-
-class One(Dim, size=1): ...
 
 
 @tc.kernel

@@ -25,17 +25,17 @@ from tilecheck.modules import Modules
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.host import read_host
 from tilecheck_mypy.names import KERNEL
-from tilecheck_mypy.slices import kernels_of, sliced
+from tilecheck_mypy.slices import sliced
 
 
 def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], text: str | None) -> list[Diagnostic]:
     """What the core says about `file`. Without its `text` only host code is looked at."""
-    host = read_host(file, types, checked)
-    path = host.path
+    reading = read_host(file, types, checked)
+    path = file.path
     options = Options()
-    if text is None or not kernels_of(host):
+    if text is None or not reading.kernels:
         return list(judge(Checked(path, text or ""), options).diagnostics)
-    source = Source(path, sliced(text, host, starts(file)))
+    source = Source(path, sliced(text, reading, starts(file)))
     try:
         analysed = analyse(source, Modules(), options)
     except Unreadable:
@@ -72,7 +72,7 @@ def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:
     Missing one costs a second look, an invented one would cost the findings: so only calls count whose callee is
     declared as ours, or that are methods of what such a call returned.
     """
-    module = read_host(file, {}, lambda _: False)
+    module = read_host(file, {}, lambda _: False).module
     if isinstance(unit, MypyFile):
         inside = outside_functions(*module.body)
     else:

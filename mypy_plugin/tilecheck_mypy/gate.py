@@ -5,12 +5,18 @@ from __future__ import annotations
 from mypy import nodes
 from mypy.nodes import MypyFile
 
-# Imports that can make a file ours: the text gate of the linter, asked of mypy's tree.
-ROOTS = frozenset({"tilecheck", "numba", "numba_cuda", "cuda"})
+# Imports that can make a file ours.
+UNTYPED = frozenset({"numba", "numba_cuda", "cuda"})
+ROOTS = UNTYPED | {"tilecheck"}
 
 
 def mentions_kernels(file: MypyFile) -> bool:
     """Whether the file imports something that kernels or their host code are written with."""
+    return mentions(file, ROOTS)
+
+
+def mentions(file: MypyFile, roots: frozenset[str]) -> bool:
+    """Whether the file imports a module with one of `roots` in its dotted name."""
     for statement in file.imports:
         match statement:
             case nodes.Import(ids=ids):
@@ -19,6 +25,6 @@ def mentions_kernels(file: MypyFile) -> bool:
                 modules = [module]
             case _:
                 continue
-        if any(not ROOTS.isdisjoint(module.split(".")) for module in modules):
+        if any(not roots.isdisjoint(module.split(".")) for module in modules):
             return True
     return False

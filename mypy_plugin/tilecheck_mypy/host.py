@@ -6,40 +6,93 @@ mypy proved unreachable is left out, and a call that never returns ends its path
 Invariant: the IR of a file has every function of it, nested ones and methods included, in source order, whether mypy
 checked their bodies or not.
 
+A function in which nothing has a type of ours is kept without its body: reading it would take most of the time and
+could not change what is found.
+
 Worked example: see `ir/host.py`, whose example is what `read_host` returns for that source, with types added.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mypy import nodes, patterns
 from mypy.nodes import Block, Expression, MypyFile, Statement
-from mypy.types import CallableType, Instance, UninhabitedType
+from mypy.types import (
+    CallableType,
+    Instance,
+    TupleType,
+    Type,
+    TypeAliasType,
+    TypeVarType,
+    UninhabitedType,
+    UnionType,
+)
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
 from tilecheck_mypy.expressions import ExpressionReader, Types
+from tilecheck_mypy.gate import UNTYPED, mentions
+
+TILE = ("tilecheck.kernel",)
+SIMT = ("tilecheck.simt", "tilecheck.adopt", "numba.cuda.jit", "cuda.tile.kernel")
 
 
-def read_host(file: MypyFile, types: Types, checked: Callable[[nodes.FuncDef], bool]) -> ir.HostModule:
-    """The host IR of `file`. `checked` says of a function whether mypy checked its body, so that an expression without
-    a type is unreachable there.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The host IR of a file, and its kernels, nested ones included: name, and full name of what makes it a kernel."""
+
+    module: ir.HostModule
+    kernels: tuple[tuple[str, str], ...]
+
+
+def read_host(file: MypyFile, types: Types, checked: Callable[[nodes.FuncDef], bool]) -> Reading:
+    """Read `file`. `checked` says of a function whether mypy checked its body, so that an expression without a type is
+    unreachable there.
     """
     reader = _Reader(file, types, checked)
     reader.complete = bool(types)
-    return ir.HostModule(file.fullname, file.path, tuple(reader.statements(file.defs)))
+    module = ir.HostModule(file.fullname, file.path, tuple(reader.statements(file.defs)))
+    return Reading(module, tuple(reader.kernels))
+
+
+def typed_lines(file: MypyFile, types: Types) -> list[int] | None:
+    """The lines with an expression of one of our types, in order. None if types do not tell, because the file uses
+    numba, which has none, or was not checked.
+    """
+    if not types or mentions(file, UNTYPED):
+        return None
+    return sorted({expression.line for expression, type_ in types.items() if _is_ours(type_)})
+
+
+def _is_ours(type_: Type) -> bool:
+    if isinstance(type_, Instance):
+        return type_.type.fullname.startswith("tilecheck")
+    if isinstance(type_, TupleType | UnionType):
+        return any(_is_ours(item) for item in type_.items)
+    return isinstance(type_, TypeVarType | TypeAliasType)
 
 
 class _Reader(ExpressionReader):
     def __init__(self, file: MypyFile, types: Types, checked: Callable[[nodes.FuncDef], bool]) -> None:
         super().__init__(file, types)
         self.checked = checked
+        self.kernels: list[tuple[str, str]] = []
+        self.lines = typed_lines(file, types)
         # Whether mypy has checked all of the body in hand.
         self.complete = False
         # The dotted name of what encloses the statement in hand, None inside functions.
         self.full: str | None = file.fullname
+
+    def expr(self, node: Expression) -> ir.Expr:
+        read = super().expr(node)
+        if isinstance(read, ir.Call) and callee(read.func) in SIMT:
+            named = [arg.value.id for arg in read.args if isinstance(arg.value, ir.Name)]
+            self.kernels += [(name, callee(read.func)) for name in named]
+        return read
 
     # ---- statements
 
@@ -153,7 +206,7 @@ class _Reader(ExpressionReader):
         complete, self.complete = self.complete, bool(self.types) and self.checked(node)
         # mypy checks a function with value-restricted type variables in copies, and types only those.
         body = node.expanded[0] if node.expanded else node
-        read = self.block(body.body)
+        read = self.block(body.body) if self.matters(node) else ()
         self.full, self.complete = outer, complete
         signature = node.type if isinstance(node.type, CallableType) else None
         returns = signature.ret_type if signature is not None else None
@@ -162,17 +215,26 @@ class _Reader(ExpressionReader):
         types = signature.arg_types if signature is not None else ()
         at = self.span(node)
         start = at.column + len("async def " if node.is_coroutine else "def ")
+        made = tuple(self.expr(decorator) for decorator in decorators)
+        self.kernels += [(node.name, full) for full in map(callee, made) if full in TILE or full in SIMT]
         name = Span(at.path, at.line, start, at.line, start + len(node.name))
         return ir.Function(
             node.name,
             tuple(self.params(node.arguments, types)),
             read,
-            tuple(self.expr(decorator) for decorator in decorators),
+            made,
             self.annotation(returns, node) if returns is not None else None,
             f"{outer}.{node.name}" if outer is not None else None,
             node.is_coroutine,
             span=name,
         )
+
+    def matters(self, node: nodes.FuncDef) -> bool:
+        """Whether the body may do anything with a value of ours."""
+        if self.lines is None or not self.checked(node):
+            return True
+        at = bisect_left(self.lines, node.line)
+        return at < len(self.lines) and self.lines[at] <= (node.end_line or node.line)
 
     def overloaded(self, node: nodes.OverloadedFuncDef) -> Iterator[ir.Stmt]:
         """The implementation of an overloaded function; of a property, getter and setter."""
@@ -191,6 +253,13 @@ class _Reader(ExpressionReader):
         args += [ir.Arg(self.expr(value), name, span=self.span(value)) for name, value in node.keywords.items()]
         decorators = tuple(self.expr(decorator) for decorator in node.decorators)
         return ir.Class(node.name, tuple(args), body, decorators, full, span=self.span(node))
+
+
+def callee(node: ir.Expr) -> str:
+    """The full name of what a decorator is, or is a call of."""
+    if isinstance(node, ir.Call):
+        return callee(node.func)
+    return node.full or "" if isinstance(node, ir.Name | ir.Attr) else ""
 
 
 def captures(pattern: patterns.Pattern) -> Iterator[nodes.NameExpr]:

@@ -25,7 +25,7 @@ from mypy.plugin import (
 from mypy.types import Type
 
 import tilecheck
-from tilecheck_mypy import report, results, short
+from tilecheck_mypy import report, short
 from tilecheck_mypy.dims import remember_size
 from tilecheck_mypy.gate import mentions_kernels
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tilecheck_mypy.session import Session
 
 __all__ = ["TilecheckPlugin", "plugin"]
+
+LAUNCHES = frozenset({"tilecheck.Kernel.__call__", "tilecheck._SimtKernel.__call__"})
 
 
 class TilecheckPlugin(Plugin):
@@ -62,7 +64,7 @@ class TilecheckPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if not fullname.startswith("tilecheck."):
             return None
-        return self.on_launch if fullname in results.LAUNCHES else self.on_call
+        return self.on_launch if fullname in LAUNCHES else self.on_call
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api
@@ -72,7 +74,9 @@ class TilecheckPlugin(Plugin):
 
     def on_launch(self, ctx: MethodContext) -> Type:
         self.on_call(ctx)
-        return results.launch(ctx, ctx.api) if isinstance(ctx.api, TypeChecker) else ctx.default_return_type
+        from tilecheck_mypy.results import launch
+
+        return launch(ctx, ctx.api) if isinstance(ctx.api, TypeChecker) else ctx.default_return_type
 
     def get_additional_indirect_deps(self, file: MypyFile) -> set[str]:
         """mypy is done with `file` (2.4 and later). No dependency is added."""

@@ -14,8 +14,6 @@ from mypy.types import Instance, TupleType, Type, get_proper_type
 
 from tilecheck_mypy.names import TENSOR
 
-LAUNCHES = frozenset({"tilecheck.Kernel.__call__", "tilecheck._SimtKernel.__call__"})
-
 
 def launch(ctx: MethodContext, checker: TypeChecker) -> Type:
     """The type of the op that a kernel call builds."""

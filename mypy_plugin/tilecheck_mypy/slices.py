@@ -16,53 +16,28 @@ launches are facts about them, and `global` statements, which make constants var
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from tilecheck.ir import host as ir
+from tilecheck_mypy.host import SIMT, TILE, Reading, callee
 
-TILE = ("tilecheck.kernel",)
-SIMT = ("tilecheck.simt", "tilecheck.adopt", "numba.cuda.jit", "cuda.tile.kernel")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def kernels_of(module: ir.HostModule) -> list[tuple[ir.Function, str]]:
-    """The functions of a file that are kernels, nested ones included, each with its decorator's full name."""
-    found: list[tuple[ir.Function, str]] = []
-    for node in ir.walk(*module.body):
-        if isinstance(node, ir.Function):
-            found += [(node, name) for name in map(_full, node.decorators) if name in TILE or name in SIMT]
-        elif isinstance(node, ir.Call) and (name := _full(node.func)) in SIMT:
-            found += [(at, name) for at in (_function_at(node, module),) if at is not None]
-    return found
-
-
-def _full(node: ir.Expr) -> str:
-    if isinstance(node, ir.Call):
-        return _full(node.func)
-    return node.full or "" if isinstance(node, ir.Name | ir.Attr) else ""
-
-
-def _function_at(call: ir.Call, module: ir.HostModule) -> ir.Function | None:
-    """The function that `cuda.jit(f)` or `tc.adopt(f)` makes a kernel of, if this file defines it."""
-    names = {arg.value.id for arg in call.args if isinstance(arg.value, ir.Name)}
-    found = (node for node in ir.walk(*module.body) if isinstance(node, ir.Function) and node.name in names)
-    return next(found, None)
-
-
-def sliced(text: str, module: ir.HostModule, first: Iterable[int]) -> str:
+def sliced(text: str, reading: Reading, first: Iterable[int]) -> str:
     """`text` with what its tile kernels cannot depend on blanked; the whole text if there is a SIMT kernel.
 
     `first` are the lines where the file's top-level statements begin, decorators included.
     """
-    kernels = kernels_of(module)
-    if any(name in SIMT for _, name in kernels) or "global " in text:
+    if any(maker in SIMT for _, maker in reading.kernels) or "global " in text:
         return text
     lines = text.split("\n")
-    starts = sorted(first)
+    starts = sorted(set(first))
     ends = [*starts[1:], len(lines) + 1]
     extent = {start: (start, end) for start, end in zip(starts, ends, strict=True)}
-    blocks = {node: block for node in module.body if (block := _block(node, extent)) is not None}
-    kept = [node for node in blocks if _stays(node, {id(kernel) for kernel, _ in kernels})]
+    blocks = {node: block for node in reading.module.body if (block := _block(node, starts, extent)) is not None}
+    kept = [node for node in blocks if _stays(node)]
     mentioned = [node for node in blocks if isinstance(node, ir.Function | ir.Class) and node not in kept]
     words = {word for node in kept for word in _words(lines, blocks[node])}
     while added := [node for node in mentioned if node.name in words]:
@@ -75,19 +50,27 @@ def sliced(text: str, module: ir.HostModule, first: Iterable[int]) -> str:
     return "\n".join(lines)
 
 
-def _block(node: ir.Stmt, extent: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+def _block(node: ir.Stmt, starts: list[int], extent: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
     """The lines of the top-level statement that `node` is, from its decorators to the next statement."""
-    starts = [start for start in extent if start <= node.span.line]
-    return extent[max(starts)] if starts else None
+    at = bisect_right(starts, node.span.line)
+    return extent[starts[at - 1]] if at else None
 
 
-def _stays(node: ir.Stmt, kernels: set[int]) -> bool:
+def _stays(node: ir.Stmt) -> bool:
     """Whether a top-level statement is kept for itself: a kernel or what holds one, an extent, anything but a def."""
-    if isinstance(node, ir.Class) and any(_full(base.value) == "tilecheck.Dim" for base in node.bases):
-        return True
-    if isinstance(node, ir.Function | ir.Class):
-        return any(id(inner) in kernels for inner in ir.walk(node))
+    if isinstance(node, ir.Class):
+        return any(callee(base.value) == "tilecheck.Dim" for base in node.bases) or any(map(_has_kernel, node.body))
+    if isinstance(node, ir.Function):
+        return _has_kernel(node)
     return not isinstance(node, ir.Do)
+
+
+def _has_kernel(node: ir.Stmt) -> bool:
+    if not isinstance(node, ir.Function):
+        return False
+    return any(callee(decorator) in TILE for decorator in node.decorators) or any(
+        isinstance(inner, ir.Function) and _has_kernel(inner) for inner in ir.walk(*node.body)
+    )
 
 
 def _words(lines: list[str], block: tuple[int, int]) -> Iterator[str]:

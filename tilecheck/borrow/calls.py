@@ -1,4 +1,5 @@
-"""What calls do: our tensors, ops, streams and graphs; plain libraries are in `plain.py`, launches in `launching.py`.
+"""What calls do: functions of ours and unknown ones; methods are in `methods.py`, launches in `launching.py`, plain
+libraries in `plain.py`.
 
 A call is looked up by the full name of its callee, then by the method's name and what is known of the receiver. Whatever
 is not found gets its arguments as unknown code does: it may run, wait for and keep them. Nothing is concluded from
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
+from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
-from tilecheck.borrow.values import NOTHING, Array, Callee, Handle, Items, KernelValue, Nothing, Op, Pieces
-from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, READERS, TENSOR_MAKERS, VIEWS, canonical
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Nothing, Op
+from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch
@@ -45,7 +47,7 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         if isinstance(node.func, ir.Attr):
             if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
                 receiver = low.expr(node.func.base)
-                method = _method(low, node, node.func, receiver, name)
+                method = lower_method(low, node, node.func, receiver, name)
                 if method is not None:
                     return method
         else:
@@ -113,7 +115,7 @@ def keyword(node: ir.Call, name: str, at: int | None = None) -> ir.Expr | None:
 def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Operand:
     for arg in node.args:
         low.read(arg.value)
-    if low.where == "scope":
+    if low.where == "scope" and full != "tilecheck.from_dlpack":
         low.fault(
             "capture",
             f"`{spell(node)}` makes memory inside a graph scope",
@@ -154,9 +156,24 @@ def _shape(low: Expressions, node: ir.Call, maker: str) -> tuple[int | None, ...
 def _value(low: Expressions, node: ir.Call) -> Operand:
     for arg in node.args:
         low.read(arg.value)
-    var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), (), span=node.span))
-    return Operand(var, Op())
+    return build(low, node, ())
+
+
+def _dup(low: Expressions, node: ir.Call) -> Operand:
+    return build(low, node, _uses(low, node, (Hold.SHARED,)), Op(makes=True))
+
+
+def _memcpy(low: Expressions, node: ir.Call) -> Operand:
+    return build(low, node, _uses(low, node, (Hold.EXCLUSIVE, Hold.SHARED)))
+
+
+def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
+    uses: list[flow.Use] = []
+    for (arg, operand), hold in zip(arguments(low, node), holds, strict=False):
+        if operand.var is not None:
+            param = "source" if hold is Hold.SHARED else "target"
+            uses.append(flow.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
+    return tuple(uses)
 
 
 def _zip(low: Expressions, node: ir.Call) -> Operand:
@@ -194,6 +211,8 @@ def _stream(low: Expressions, node: ir.Call) -> Operand:
 _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.value": _value,
     "tilecheck.zip": _zip,
+    "tilecheck.dup": _dup,
+    "tilecheck.memcpy": _memcpy,
     "tilecheck.CudaGraph.scope": _scope,
     "tilecheck.Stream": _stream,
     "asyncio.create_task": _pass_on,
@@ -202,208 +221,3 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "asyncio.wait_for": _pass_on,
     "asyncio.shield": _pass_on,
 }
-
-
-# ---- methods
-
-
-def _method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None) -> Operand | None:
-    value, method = receiver.value, func.name
-    if isinstance(value, KernelValue):
-        return _kernel_method(low, node, value, method)
-    if isinstance(value, Op):
-        return _op_method(low, node, func, receiver)
-    if isinstance(value, Pieces):
-        return _pieces_method(low, node, value, method, receiver, name)
-    if isinstance(value, Handle):
-        return _handle_method(low, node, value, method, receiver)
-    if isinstance(value, Array) and value.library == "tilecheck":
-        return _tensor_method(low, node, value, method, receiver, name)
-    return plain.method(low, node, func, receiver, name) or _guessed_method(low, node, method, receiver, name)
-
-
-def _guessed_method(
-    low: Expressions, node: ir.Call, method: str, receiver: Operand, name: str | None
-) -> Operand | None:
-    """A method of an unknown receiver whose name only our tensors use, or that is harmless to take for ours."""
-    if not isinstance(receiver.value, Nothing) or receiver.var is None:
-        return None
-    if method == "into_partition":
-        return _tensor_method(low, node, Array("tilecheck"), method, receiver, name)
-    if method == "partition" and node.args and all(_may_be_tile(low, arg) for arg in node.args):
-        return _partition(low, node, Array("tilecheck"), receiver, renews=False)
-    if method in READERS and not node.args:
-        low.look(receiver, node, Touch.READ)
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    if method in ("sync", "wait") and not node.args:
-        low.emit(flow.Finish(receiver.var, span=node.span))
-        low.emit(flow.Clobber(span=node.span))
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    return None
-
-
-def _may_be_tile(low: Expressions, arg: ir.Arg) -> bool:
-    value = low.scalar(arg.value)
-    return not arg.star and arg.name is None and (value is None or isinstance(value, int))
-
-
-def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand, renews: bool) -> Operand:
-    for arg in node.args:
-        low.expr(arg.value)
-    tile: tuple[int | None, ...] | None = tuple(low.whole(arg.value) for arg in node.args)
-    if len(node.args) == 1 and isinstance(node.args[0].value, ir.Display):
-        tile = tuple(low.whole(item) for item in node.args[0].value.items)
-    if any(arg.star for arg in node.args):
-        tile = None
-    if array.access is Access.SHARED:
-        low.fault(
-            "write-to-shared",
-            f"cannot partition `{spell(node.func.base) if isinstance(node.func, ir.Attr) else ''}`: it is `Shared`",
-            node.span,
-            "declare the parameter `Tensor[Mut]`",
-        )
-    var = low.temp()
-    site = Site(Kind.PARTITION, spell(node), node.span)
-    if receiver.var is not None:
-        low.emit(flow.Borrow(var, receiver.var, Hold.EXCLUSIVE, site, renews=renews, span=node.span))
-    return Operand(var, Pieces(array, tile))
-
-
-def _tensor_method(
-    low: Expressions, node: ir.Call, array: Array, method: str, receiver: Operand, name: str | None
-) -> Operand | None:
-    var = receiver.var
-    if var is None:
-        return None
-    if method == "partition":
-        return _partition(low, node, array, receiver, renews=True)
-    for arg in node.args:
-        low.read(arg.value)
-    if method in ("into_partition", "try_into_partition"):
-        tile = tuple(low.whole(arg.value) for arg in node.args)
-        low.emit(flow.Move(var, spell(node), span=node.span))
-        return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile))
-    if method == "split":
-        return _split(low, node, array, var)
-    if method in VIEWS:
-        return low.view(receiver, node)
-    if method in ("copy", "astype", "clone", "dup"):
-        low.look(receiver, node, Touch.READ)
-        copied = Array("tilecheck", array.dtype if method != "astype" else None, array.shape, Access.OWNED)
-        return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), copied)
-    if method in READERS or method in ("cpu", "sum", "max", "min", "mean"):
-        low.look(receiver, node, Touch.READ)
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    if method == "to_host":
-        return _lazy(low, node, var, Hold.SHARED)
-    low.look(receiver, node)
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
-
-
-def _lazy(low: Expressions, node: ir.Call, src: str, hold: Hold) -> Operand:
-    """A lazy op that borrows the receiver."""
-    var = low.temp()
-    use = flow.Use(src, hold, node.span, spell(node), "self")
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), (use,), span=node.span))
-    return Operand(var, Op())
-
-
-def _split(low: Expressions, node: ir.Call, array: Array, var: str) -> Operand:
-    pair = low.make(Kind.OTHER, spell(node), node.span)
-    at = low.number_of_site()
-    half = Array("tilecheck", array.dtype, None, array.access)
-    for side in (0, 1):
-        part = low.temp()
-        site = Site(Kind.VIEW, f"{spell(node)}[{side}]", node.span)
-        borrow = flow.Borrow(part, var, Hold.EXCLUSIVE, site, side=(at, side), renews=side == 0, span=node.span)
-        low.emit(borrow)
-        low.emit(flow.Put(pair, f"[{side}]", part, span=node.span))
-    return Operand(pair, Items((half, half)))
-
-
-def _pieces_method(
-    low: Expressions, node: ir.Call, value: Pieces, method: str, receiver: Operand, name: str | None
-) -> Operand | None:
-    for arg in node.args:
-        low.read(arg.value)
-    if method == "prefix":
-        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False))
-    if method == "map":
-        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False, mapped=True))
-    if method == "unpartition" and receiver.var is not None:
-        low.emit(flow.Move(receiver.var, spell(node), span=node.span))
-        return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), value.array)
-    low.look(receiver, node, Touch.READ if method in READERS else Touch.LOOK)
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
-
-
-def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: str) -> Operand | None:
-    if method == "where":
-        bound = dict(kernel.bound)
-        for arg in node.args:
-            low.read(arg.value)
-            if arg.name is None:
-                return Operand(None, NOTHING)
-            bound[arg.name] = low.whole(arg.value)
-        return Operand(None, KernelValue(kernel.facts, bound, kernel.config))
-    return plain.kernel_method(low, node, kernel, method)
-
-
-def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand) -> Operand | None:
-    method, var = func.name, receiver.var
-    if var is None:
-        return None
-    if method in ("sync", "sync_on", "run") and low.where:
-        low.reentrant(node, spell(node))
-    if method in ("then", "map", "inspect"):
-        low.called_back.update(arg.value for arg in node.args)
-    others = [operand.var for _, operand in arguments(low, node) if operand.var is not None and method == "zip"]
-    if method in ("sync", "sync_on"):
-        low.emit(flow.Finish(var, span=node.span))
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    if method == "run":
-        running = low.temp()
-        low.emit(flow.Start(running, Site(Kind.RUNNING, spell(func.base), node.span), var, span=node.span))
-        return Operand(running, Handle("running"))
-    if method in _COMBINATORS:
-        combined = low.temp()
-        srcs = (var, *others)
-        low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span), srcs, span=node.span))
-        return Operand(combined, Op())
-    if method in ("graph", "graph_on"):
-        graph = low.make(Kind.GRAPH, "the graph", node.span)
-        low.emit(flow.Capture(graph, var, span=node.span))
-        return Operand(graph, Handle("graph"))
-    low.escape(receiver, node.span)
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
-
-
-_COMBINATORS = frozenset(
-    {"then", "map", "zip", "shared", "first", "last", "unpartition", "to_host", "with_grid", "boxed", "inspect"}
-)
-
-
-def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str, receiver: Operand) -> Operand | None:
-    var = receiver.var
-    if var is None:
-        return None
-    if handle.kind == "running":
-        arguments(low, node)
-        if method in ("wait", "result"):
-            low.emit(flow.Finish(var, span=node.span))
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    if handle.kind in ("graph", "scope"):
-        operands = arguments(low, node)
-        if method == "record":
-            for _, operand in operands:
-                if operand.var is not None:
-                    low.emit(flow.Capture(var, operand.var, span=node.span))
-            return Operand(None)
-        if method == "launch":
-            low.look(receiver, node)
-            return _value(low, ir.Call(node.func, (), span=node.span))
-        for arg, operand in operands:
-            low.escape(operand, arg.span)
-        low.look(receiver, node)
-        return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    return plain.stream_method(low, node, method, receiver)

@@ -22,6 +22,7 @@ from tilecheck.borrow.loans import (
     Live,
     Loan,
     allocation,
+    bound_views,
     clash,
     held_loans,
     idle_loans,
@@ -99,6 +100,12 @@ class Effects:
                     self._escape(state, obj)
                 else:
                     self.jobs.leave(state, None, instr.span)
+            case flow.SyncStream(stream=str() as var) if self.named(state, var, instr.span)[0].kind is Kind.OTHER:
+                # It may be one of ours, and then what runs on it has been waited for.
+                over = {op for op, phase in state.phase.items() if phase is Phase.RUNNING}
+                state.phase = {op: phase for op, phase in state.phase.items() if op not in over}
+                state.held = {entry for entry in state.held if entry[0] not in over}
+                self.jobs.apply(instr, state, {})
             case _:
                 self.jobs.apply(instr, state, {})
 
@@ -177,7 +184,8 @@ class Effects:
             kind = Break.MOVED_BUILT if held.phase is Phase.BUILT else Break.MOVED_RUNNING
             self._blame(kind, instr.span, place, instr.by, held)
             return
-        idle = next((loan for loan in idle_loans(state, obj, part, live)), None)
+        # A run time finds every handle that is still there, also one that is not used again.
+        idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
         if idle is not None:
             self._blame(Break.MOVED_IDLE, instr.span, place, instr.by, idle)
             return

@@ -59,12 +59,15 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
 
 
 def _read_by_functions(module: ir.HostModule) -> dict[str, Span]:
-    """The module variables that functions mention, with where."""
+    """The module variables that functions read, with where."""
     found: dict[str, Span] = {}
     for function in ir.walk(*module.body):
         if isinstance(function, ir.Function | ir.Lambda):
+            own = {param.name for param in function.params}
+            if isinstance(function, ir.Function):
+                own |= set(assigned(function.body))
             for node in ir.walk(function):
-                if isinstance(node, ir.Name) and node.full is None:
+                if isinstance(node, ir.Name) and node.full is None and node.id not in own:
                     found.setdefault(node.id, node.span)
     return found
 

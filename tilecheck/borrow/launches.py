@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.plain_launches import check_plain
+from tilecheck.borrow.shapes import grid_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array, Pieces, Shape
 from tilecheck.checked import Fault
@@ -195,9 +196,10 @@ def _grids(launch: Launch) -> Iterator[Fault]:
     for param, arg in _tensors(launch):
         if param.access is not Access.MUT or not isinstance(arg.value, Pieces) or not arg.value.exact:
             continue
-        grid = _grid(arg.value)
-        if grid is None:
+        tiles = grid_of(arg.value)
+        if tiles is None:
             continue
+        grid = (*tiles, 1, 1, 1)[:3]
         if first is not None and first[1] != grid:
             yield Fault(
                 "launch-contract",
@@ -207,15 +209,3 @@ def _grids(launch: Launch) -> Iterator[Fault]:
             )
             return
         first = first or (spell(arg.expr), grid)
-
-
-def _grid(pieces: Pieces) -> tuple[int, ...] | None:
-    shape, tile = pieces.array.shape, pieces.tile
-    if shape is None or tile is None or len(shape) != len(tile):
-        return None
-    grid: list[int] = []
-    for extent, size in zip(shape, tile, strict=True):
-        if extent is None or size is None or size <= 0:
-            return None
-        grid.append(-(-extent // size))
-    return (*grid, 1, 1, 1)[:3]

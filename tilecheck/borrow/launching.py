@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch
+from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
 from tilecheck.ir import flow
@@ -34,7 +35,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
-    note(low, node, kernel, bound)
+    args = note(low, node, kernel, bound)
     if plain:
         enqueue(low, node, kernel, kernel.config or Config(), bound)
         return Operand(None)
@@ -45,14 +46,15 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)
-    return Operand(var, Op(kernel.facts.contract.name))
+    return Operand(var, op_of(kernel, args))
 
 
-def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> None:
-    """Keep the launch for the checks of its contract, and make those that the file decides."""
+def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
+    """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
     launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
     low.faults.extend(check_launch(launch))
+    return args
 
 
 def match(low: Expressions, node: ir.Call, contract: Contract) -> Bound:

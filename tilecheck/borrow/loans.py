@@ -115,6 +115,16 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
             yield Loan(holder, holder[0].span, use.hold, None, alive[holder])
 
 
+def bound_views(state: State, obj: Obj) -> Iterator[Loan]:
+    """The views of `obj`'s memory that a variable of the user still names, whether it is read again or not."""
+    named = {item for var, start in state.names.items() if var[0] != "%" for item in inside(state, start)}
+    own = set(lineage(state, obj))
+    for child, parent in state.parent.items():
+        view = child[0].kind is Kind.VIEW and child in named and child not in own
+        if view and meets(state, child, obj):
+            yield Loan(child, child[0].span, parent.hold, None, None)
+
+
 def _held_by_op(state: State, child: Obj) -> bool:
     return any(target == child and holder in state.phase for holder, target, _ in state.held)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Nothing, Number, Op, Value, join
@@ -116,14 +117,19 @@ class Expressions(Context):
     def view(self, base: Operand, node: ir.Expr, part: tuple[Range, ...] | None = None) -> Operand:
         """A further handle on the memory of `base`: a slice if `part` is given, the same elements otherwise."""
         var = self.temp()
+        value = base.value
+        shape = None
+        if isinstance(value, Array) and isinstance(node, ir.Sub):
+            check_slice(self, node, value)
+            shape = sliced_shape(self, node.index, value)
+        elif isinstance(value, Array) and isinstance(node, ir.Call) and spell(node.func).endswith("reshape"):
+            shape = reshaped(self, node, value)
         reshape = self.number_of_site() if part is None else None
         site = Site(Kind.VIEW, spell(node), node.span)
         if base.var is not None:
             self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
-        value = base.value
-        shape = None
         if isinstance(value, Array):
-            return Operand(var, Array(value.library, value.dtype, shape, value.access))
+            return Operand(var, Array(value.library, value.dtype, shape, value.access, value.pinned))
         return Operand(var)
 
     def subscript(self, node: ir.Sub, base: Operand) -> Operand:

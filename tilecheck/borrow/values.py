@@ -83,9 +83,15 @@ class Callee:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A lazy op; `kernel` is the one it launches, if it is a plain launch."""
+    """A lazy op. Of a launch, `grid` is the grid that its outputs fix, as far as it is known, and `needs_grid` says that
+    nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host.
+    """
 
     kernel: str | None = None
+    grid: tuple[int, ...] | None = None
+    needs_grid: bool = False
+    makes: bool = False
+    to_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "builtins.list": list,
     "builtins.range": range,
     "math.ceil": math.ceil,
+    "cuda.tile.cdiv": lambda a, b: -(-a // b),
     "math.floor": math.floor,
     "math.sqrt": math.sqrt,
     "math.log2": math.log2,
@@ -239,6 +240,9 @@ def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> o
 
 def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> object:
     """The value of calling the library function `function`."""
+    if function.path in ("numba.cuda.jit", "numba.cuda.jit()"):
+        jitted = [value for value in args if isinstance(value, FunctionValue)]
+        return jitted[0] if jitted else Ref("numba.cuda.jit()")
     if function.path in _OBJECTS:
         return Ref(f"{function.path}()")
     known = _FUNCTIONS.get(function.path)

@@ -53,7 +53,7 @@ def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[s
         return HostArray(shape_with_rest, array.dtype, host=array.host)
     if name == "view":
         return replace(array, dtype=dtype_name(args[0]) if args else array.dtype, shape=None, contents=None)
-    return UNKNOWN
+    return _torch_method(array, name, args)
 
 
 def array_item(array: HostArray, index: list[object]) -> object:
@@ -213,6 +213,8 @@ def array_call(path: str, args: list[object], kwargs: dict[str, object]) -> Host
     first = args[0] if args else kwargs.get("shape", kwargs.get("ary", kwargs.get("obj")))
     if head in ("numpy", "cupy"):
         return _numpy_call(name, first, args, kwargs, host=head == "numpy")
+    if head == "torch":
+        return torch_call(name, first, args, kwargs)
     if head == "numpy.random" or head.startswith("numpy.random."):
         return _random_call(name, args, kwargs)
     if head == "numba.cuda":
@@ -271,6 +273,44 @@ def _numpy_call(
         rows = shape_of(first)
         return HostArray(None if rows is None else (*rows, *rows), "float64", None, host)
     return None
+
+
+_TORCH_FILLED = {"zeros": 0, "ones": 1, "empty": None, "rand": None, "randn": None, "full": None}
+
+
+def torch_call(name: str, first: object, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
+    """A torch tensor; extents are given one by one or as one tuple, floats are 32-bit unless a dtype is named."""
+    given = kwargs.get("dtype")
+    dtype = "float32" if given is None else dtype_name(given)
+    if name in _TORCH_FILLED:
+        value = _TORCH_FILLED[name]
+        size = kwargs.get("size", first)
+        whole = size if name == "full" or isinstance(size, tuple | list) else tuple(args)
+        if name == "full":
+            value = args[1] if len(args) > 1 and isinstance(args[1], int) else None
+        return HostArray(shape_of(whole), dtype, None if value is None else Contents(value), host=False)
+    if name.removesuffix("_like") in _TORCH_FILLED and isinstance(first, HostArray):
+        return HostArray(first.shape, first.dtype if given is None else dtype, host=False)
+    if name == "arange":
+        counted = _arange(args, kwargs, host=False)
+        return counted if given is not None or counted.dtype != "float64" else replace(counted, dtype="float32")
+    if name in ("randint", "randperm"):
+        size = kwargs.get("size", args[-1] if args else None)
+        return HostArray(shape_of(size), "int64" if given is None else dtype, host=False)
+    return None
+
+
+def _torch_method(array: HostArray, name: str, args: list[object]) -> object:
+    """Methods that only torch tensors have, UNKNOWN for the rest."""
+    if name in ("cuda", "contiguous", "detach", "requires_grad_"):
+        return array
+    if name == "to":
+        return array.fresh() if not args or not isinstance(args[0], Ref) else replace(array.fresh(), dtype=None)
+    if name == "clone":
+        return array.fresh()
+    if name == "numel" and array.size is not None:
+        return array.size
+    return array_attribute(array, "T") if name == "t" else UNKNOWN
 
 
 def _partial_shape(value: object) -> tuple[Extent, ...] | None:

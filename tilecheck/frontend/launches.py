@@ -1,6 +1,6 @@
 """Launch facts: what host code shows of each `kernel[grid, block](...)`.
 
-A `Launch` holds grid, block, dynamic shared bytes and the arguments as far as `frontend.host_run` could follow the host
+A `Launch` holds grid, block, dynamic shared bytes and the arguments as far as `frontend.launch_run` could follow the host
 code; what it could not follow is None. Facts are never guesses: an extent that depends on input is None.
 
 Worked example: `d = cuda.to_device(np.zeros(60)); k[2, 32](d[1:], d[:-1], 5)` gives grid (2, 1, 1), block (32, 1, 1),
@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_run import HostRun, Seen
-from tilecheck.frontend.numba import Found, find
-from tilecheck.frontend.scopes import UNKNOWN, Resolve, parameters
+from tilecheck.frontend.launch_run import HostRun
+from tilecheck.frontend.launch_values import Seen
+from tilecheck.frontend.numba import Found, decorated, find
+from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
@@ -78,14 +79,26 @@ def cells(array: HostArray) -> set[int] | None:
 
 
 def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
-    """The launches that `source` makes, in the order of the text, equal ones once."""
+    """The launches that `source` makes, of its own kernels and of imported ones, in the order of the text, equal ones
+    once.
+    """
     return launches_of(source, resolve, find(source, resolve))
 
 
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
-    kernels = {item.function.node: item for item in found if not item.device}
-    run = HostRun(source, resolve, frozenset(kernels))
+    own = {item.function.node for item in found if not item.device}
+
+    def is_kernel(function: FunctionValue) -> bool:
+        if function.scope.source is source:
+            return function.node in own
+        return any(not item.device for item in decorated(function.scope, function.node))
+
+    return seen_launches(HostRun(source, resolve, is_kernel), source)
+
+
+def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:
+    """What a run of the host code of `source` launches, equal launches once."""
     launches: dict[tuple[object, ...], Launch] = {}
     for seen in run.everything():
         launch = _launch(seen, source)

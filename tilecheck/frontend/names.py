@@ -37,6 +37,9 @@ CLOSED = frozenset(
     {"tilecheck", "tilecheck_runtime", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names}
 )
 
+# Its key is the one that the live class has.
+_ONE = DimDecl("tilecheck.surface.dims.One", "One", 1)
+
 
 class Resolver(Protocol):
     """Finds the source of the module `module` as imported by the file `importer`; None if there is none to read."""
@@ -138,10 +141,15 @@ def dotted(node: cst.BaseExpression) -> str | None:
             return None
 
 
+def external(path: str) -> External | DimClass:
+    """A thing of a module that is not read; the one `Dim` that tilecheck itself declares is known."""
+    return DimClass(_ONE) if path == "tilecheck.One" else External(path)
+
+
 def _attribute(base: Meaning | None, attr: str) -> Meaning | None:
     match base:
         case External(path=path):
-            return External(f"{path}.{attr}")
+            return external(f"{path}.{attr}")
         case Module(name=name, names=names):
             found = names.name(attr)
             return found if found is not None else Unusable(f"is not defined in `{name}`")
@@ -403,10 +411,10 @@ class Scope:
             if inner is not None:
                 return inner
             deeper = self._module(f"{module}{'' if module.endswith('.') else '.'}{item}")
-            return deeper if isinstance(deeper, Module) else External(f"{module}.{item}")
+            return deeper if isinstance(deeper, Module) else external(f"{module}.{item}")
         if module.startswith(".") and isinstance(deeper := self._module(f"{module}{item}"), Module):
             return deeper
-        return External(f"{module}.{item}")
+        return external(f"{module}.{item}")
 
     def _module(self, module: str) -> Meaning:
         if module.partition(".")[0] in CLOSED:
@@ -429,7 +437,7 @@ class Scope:
                 if isinstance(found, Module) and (inner := found.names.name(name)) is not None:
                     return inner
                 if isinstance(found, External) and found.path in ("tilecheck", "numba") and name not in _BUILTINS:
-                    return External(f"{found.path}.{name}")
+                    return external(f"{found.path}.{name}")
         return None
 
 

@@ -20,6 +20,7 @@ import libcst as cst
 
 from tilecheck.frontend.fold import fold
 from tilecheck.frontend.live import convert
+from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
     ArgType,
     annotated,
@@ -28,7 +29,6 @@ from tilecheck.frontend.numba_params import (
     plain_options,
     signature_node,
 )
-from tilecheck.frontend.numba_stmts import Statements, _returns_value
 from tilecheck.frontend.scopes import (
     FunctionValue,
     LiveScope,
@@ -39,6 +39,7 @@ from tilecheck.frontend.scopes import (
     parameters,
 )
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.kernel import DimDecl, Kernel, Param
 
 Track = Literal["simt", "numba"]
@@ -65,14 +66,14 @@ def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     world = World(resolve)
     module = Scope(source, source.module, None, world)
     found: dict[cst.FunctionDef, Found] = {}
-    for scope, node in _walk(module):
-        for item in _decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
+    for scope, node in walk_scopes(module):
+        for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
             found.setdefault(item.function.node, item)
     ordered = sorted(found.values(), key=lambda f: source.span(f.function.node))
     return tuple(ordered)
 
 
-def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
+def walk_scopes(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
     """Every function definition and call below `scope`, each with the scope that it stands in."""
     body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
     stack: list[cst.CSTNode] = list(reversed(body))
@@ -81,12 +82,12 @@ def _walk(scope: Scope) -> Iterator[tuple[Scope, cst.CSTNode]]:
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             if isinstance(node, cst.FunctionDef):
                 yield scope, node
-            yield from _walk(scope.child(node))
+            yield from walk_scopes(scope.child(node))
             stack.extend(d.decorator for d in node.decorators if isinstance(d.decorator, cst.Call))
             continue
         if isinstance(node, cst.Call):
             yield scope, node
-        stack.extend(reversed(node.children))
+        stack.extend(reversed(list(parts(node))))
 
 
 def _jit(value: object) -> Track | None:
@@ -98,7 +99,8 @@ def _jit(value: object) -> Track | None:
     return None
 
 
-def _decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+def decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
+    """What the decorators of a function make of it: nothing, a kernel or a device function."""
     for decorator in node.decorators:
         expression = decorator.decorator
         track = _jit(fold(expression, scope.lookup))
@@ -138,7 +140,7 @@ def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
 def _found(
     function: FunctionValue, track: Track, options: dict[str, object], types: tuple[ArgType, ...] | None
 ) -> Found:
-    device = bool(options.get("device", False)) or _returns_value(function.node)
+    device = bool(options.get("device", False)) or returns_value(function.node)
     return Found(function, track, options, types, device)
 
 
@@ -148,7 +150,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     node = function.node
     source = function.scope.source
     scope = live if live is not None else function.scope
-    builder = Statements(function, live)
+    builder = Lowering(function, live)
     dims: dict[str, DimDecl] = {}
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]
@@ -202,7 +204,7 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
     module = Scope(source, source.module, None, World(lambda name: None))
-    for scope, node in _walk(module):
+    for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue
         lines = {source.span(node).line, *(source.span(d).line for d in node.decorators)}
@@ -215,10 +217,10 @@ def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
                     continue
             live = LiveScope(scope, values, convert_with(_live))
             value = FunctionValue(node, scope)
-            decorated = next(iter(_decorated(live, node)), None)
-            track: Track = "numba" if decorated is None else decorated.track
-            options = {} if decorated is None else decorated.options
-            types = None if decorated is None else decorated.types
+            stated = next(iter(decorated(live, node)), None)
+            track: Track = "numba" if stated is None else stated.track
+            options = {} if stated is None else stated.options
+            types = None if stated is None else stated.types
             return Found(value, track, options, types, False), live
     raise NoSource(f"the source of `{code.co_name}` cannot be found in {code.co_filename}")
 

@@ -20,6 +20,7 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.fold import fold
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
+from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Assign, Const, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
 from tilecheck.ir.simt import AllocArray, Atomic, BarrierValue, Load, SubArray, ThreadVar, Unread, Warp
@@ -108,7 +109,7 @@ def usage_of(node: cst.FunctionDef) -> Usage:
                     usage.records.add(name)
             case _:
                 pass
-        for child in at.children:
+        for child in parts(at):
             visit(child)
 
     visit(node.body)

@@ -31,7 +31,10 @@ _PURE_BUILTINS = frozenset(
     {"min", "max", "abs", "round", "int", "float", "bool", "complex", "ord", "chr", "hash", "str"}
 )
 _PURE_CUDA = frozenset({"popc", "brev", "clz", "ffs", "fma", "cbrt", "lanemask_lt"})
-_PURE_MODULES = ("math", "cmath", "numba.cuda.libdevice", "numba.cuda.fp16", "operator", "numpy", "numba")
+_PURE_MODULES = frozenset(
+    {"math", "cmath", "operator", "numpy", "numba", "numba.cuda.libdevice", "numba.cuda.fp16", "numba.cuda.bf16"}
+    | {"numba.cuda._internal.cuda_bf16", "numba.cuda._internal.cuda_fp8", "numba.cuda._internal.cuda_fp16"}
+)
 _ARRAY_FUNCTIONS = frozenset(
     {"sum", "prod", "mean", "std", "var", "argmin", "argmax", "cumsum", "sort", "argsort", "any", "all", "dot", "zeros"}
     | {"ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "array", "asarray", "copy", "reshape", "ravel"}
@@ -163,7 +166,7 @@ class Calls(Expressions):
         values = self.arguments(node)
         if head == "operator" and name in _OPERATORS and len(values) == 2:
             return Binary(_OPERATORS[name], values[0], values[1], span=span)  # type: ignore[arg-type]
-        op = f"fp16.{name}" if head.endswith("fp16") else name
+        op = f"{head.rpartition('.')[2]}.{name}" if head.startswith("numba.cuda.") and "libdevice" not in head else name
         return OpCall(op, tuple(values), span=span)
 
     def _builtin(self, name: str, node: cst.Call, span: Span) -> Expr:

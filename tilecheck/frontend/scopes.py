@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.frontend.syntax import parts
 
 Resolve = Callable[[str], Source | None]
 
@@ -312,7 +313,7 @@ def _statement(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
 
 
 def _nested(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
-    for child in node.children:
+    for child in parts(node):
         yield from _statement(child)
 
 

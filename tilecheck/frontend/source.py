@@ -11,9 +11,9 @@ import warnings
 from functools import cached_property
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.positions import Place, places_of
 
 
 class Unreadable(Exception):
@@ -56,13 +56,13 @@ class Source:
             raise Unreadable("nested too deeply to parse", self.path, 1, 1) from None
 
     @cached_property
-    def _positions(self) -> dict[cst.CSTNode, object]:
+    def _places(self) -> dict[cst.CSTNode, Place]:
         try:
-            return dict(MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider))
+            return places_of(self.module)
         except RecursionError:
             raise Unreadable("nested too deeply to analyse", self.path, 1, 1) from None
 
     def span(self, node: cst.CSTNode) -> Span:
         """Where `node` stands, without surrounding white space. Raises `Unreadable` if nesting exhausts the stack."""
-        at = self._positions[node]
-        return Span(self.path, at.start.line, at.start.column + 1, at.end.line, at.end.column + 1)  # type: ignore[attr-defined]
+        line, column, end_line, end_column = self._places[node]
+        return Span(self.path, line, column + 1, end_line, end_column + 1)

@@ -41,7 +41,6 @@ from tilecheck.ir.kernel import (
     Opaque,
     OpCall,
     Select,
-    TensorParam,
     TupleExpr,
     Unary,
     walk,
@@ -188,15 +187,15 @@ def attribute(r: Reader, node: cst.Attribute) -> Expr:
         case "size":
             return Extent(base, None, span=span)
         case "dtype":
-            known = r.params.get(base.id) if isinstance(base, Name) else None
-            if isinstance(known, TensorParam) and known.dtype is not None:
+            known = r.tensor(base)
+            if known is not None and known.dtype is not None:
                 return DTypeRef(known.dtype, span=span)
             return OpCall("dtype", (base,), span=span)
         case "ndim":
             return OpCall("rank", (base,), span=span)
         case "shape":
-            known = r.params.get(base.id) if isinstance(base, Name) else None
-            if isinstance(known, TensorParam) and known.extents is not None:
+            known = r.tensor(base)
+            if known is not None and known.extents is not None:
                 axes = range(len(known.extents))
                 return TupleExpr(tuple(Extent(base, axis, span=span) for axis in axes), span=span)
             raise r.refuse("`.shape` without an axis", node, "name the axis: `x.shape[0]`, or unpack: `m, n = x.shape`")
@@ -349,6 +348,9 @@ def subscript(r: Reader, node: cst.Subscript) -> Expr:
                         f"position {index[0].value} of a tuple of {len(base.items)}", node, None, "shape-mismatch"
                     ) from None
             return Item(base, index[0], span=span)
+        case "unknown":
+            _index(r, node)
+            return Opaque("a part of what was not read", span=span)
         case "tensor":
             shown = base.id if isinstance(base, Name) else "x"
             raise r.refuse(
@@ -410,6 +412,15 @@ def call(r: Reader, node: cst.Call) -> Expr:
 
 def op_call(r: Reader, op: str, node: cst.Call, receiver: cst.BaseExpression | None) -> Expr:
     """A row of the op table, called as a function or as a method."""
+    # The op table needs NumPy, which a file without kernels must not load.
+    from tilecheck.ops import OPS
+
+    row = OPS.get(op)
+    if row is not None and receiver is not None and not row.method_of:
+        raise r.refuse(f"`{op}` is no method", node, f"call the function: `tc.{op}(...)`", "usage")
+    if row is not None and receiver is None and not row.function:
+        help = f"call it on its subject: `x.{op}(...)`" if row.method_of else None
+        raise r.refuse(f"`{op}` is no function", node, help, "usage")
     args, kwargs = arguments(r, node, receiver)
     return OpCall(op, args, kwargs, span=r.span(node))
 

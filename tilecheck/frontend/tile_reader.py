@@ -37,13 +37,14 @@ from tilecheck.ir.kernel import (
     OpCall,
     Param,
     Stmt,
+    TensorParam,
     TupleExpr,
     Unsupported,
 )
 from tilecheck.ir.kernel import Function as FunctionNode
 
 # What a value is, as far as the syntax around it depends on it: `xs[i, k]` of a view loads, `at[0]` of an index does not.
-Kind = Literal["tensor", "view", "index", "tuple", "function", "value"]
+Kind = Literal["tensor", "view", "index", "tuple", "function", "value", "unknown"]
 
 # A kernel with all helpers inlined has at most this many statements.
 _LIMIT = 20_000
@@ -190,8 +191,15 @@ class Reader:
                 return "tuple"
             case FunctionNode():
                 return "function"
+            case Opaque():
+                return "unknown"
             case _:
                 return "value"
+
+    def tensor(self, value: Expr) -> TensorParam | None:
+        """The tensor parameter that `value` is; None for anything else, also for a name that was assigned since."""
+        param = self.params.get(value.id) if isinstance(value, Name) and self.kind(value) == "tensor" else None
+        return param if isinstance(param, TensorParam) else None
 
     def prefix_for(self, function: str) -> str:
         """A prefix that no other inlining has: `scale.`, then `scale_2.`."""

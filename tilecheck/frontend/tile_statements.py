@@ -151,8 +151,8 @@ def paired(r: Reader, names: list[cst.BaseExpression], parts: list[cst.BaseExpre
 def shaped(r: Reader, whole: cst.Tuple | cst.List, value: cst.Attribute) -> None:
     """`m, n = x.shape`: the number of names says the rank."""
     base = r.spill(expression(r, value.value))
-    known = r.params.get(base.id) if isinstance(base, Name) else None
-    if isinstance(known, TensorParam) and known.extents is not None and len(known.extents) != len(whole.elements):
+    known = r.tensor(base)
+    if known is not None and known.extents is not None and len(known.extents) != len(whole.elements):
         raise r.refuse(
             f"`{known.name}.shape` has {len(known.extents)} extents, {len(whole.elements)} names take them",
             value,
@@ -186,9 +186,8 @@ def assign(r: Reader, target: cst.BaseExpression, value: Expr) -> None:
 
 def element_store(r: Reader, target: cst.Subscript) -> Unsupported:
     """The refusal of `x[i] = v`: writes go through `store`, and only where the parameter allows it."""
-    base = target.value
-    param = r.params.get(base.value) if isinstance(base, cst.Name) and not r.frame.prefix else None
-    if isinstance(param, TensorParam):
+    param = _tensor(r, target.value)
+    if param is not None:
         if param.access is Access.SHARED:
             return r.refuse(
                 f"`{param.name}` is `Shared` and is written here",
@@ -206,14 +205,21 @@ def element_store(r: Reader, target: cst.Subscript) -> Unsupported:
     )
 
 
+def _tensor(r: Reader, node: cst.BaseExpression) -> TensorParam | None:
+    """The tensor parameter that a plain name means here."""
+    if isinstance(node, cst.Name) and node.value in r.frame.locals:
+        return r.tensor(Name(r.cell(node.value), span=r.span(node)))
+    return None
+
+
 def augmented(r: Reader, target: cst.BaseExpression, op: str, value: cst.BaseExpression, node: cst.AugAssign) -> None:
     """`acc += tile` on a name; on a tensor it would write in place."""
     if isinstance(target, cst.Subscript):
         raise element_store(r, target)
     if not isinstance(target, cst.Name):
         raise r.refuse("an assignment to an attribute in a kernel", target, "assign to a plain name")
-    param = r.params.get(target.value) if not r.frame.prefix else None
-    if isinstance(param, TensorParam):
+    param = _tensor(r, target)
+    if param is not None:
         if param.access is Access.SHARED:
             raise r.refuse(
                 f"`{param.name}` is `Shared` and is written in place by `{op}=`",

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tilecheck.interp.coarse import is_coarse
 from tilecheck.interp.machine import Machine
 from tilecheck.ir.kernel import (
     Assert,
@@ -70,11 +71,14 @@ _NESTING = 60
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A kernel that can run block by block: `run(machine, *values)` with the values of `Kernel.params` in order."""
+    """A kernel that can run block by block: `run(machine, *values)` with the values of `Kernel.params` in order.
+    `coarse` says that larger tiles give the same result.
+    """
 
     kernel: Kernel
     source: str
     run: Callable[..., None]
+    coarse: bool
 
 
 def wrap(value: int) -> int:
@@ -103,7 +107,7 @@ def compile_kernel(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str
         "dtype_of": _dtype_of,
     }
     exec(compile(source, f"<{kernel.name}>", "exec"), scope)
-    return Program(kernel, source, scope["block"])
+    return Program(kernel, source, scope["block"], is_coarse(kernel))
 
 
 def _access(machine: Machine, line: int, meaning: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

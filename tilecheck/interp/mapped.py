@@ -141,9 +141,9 @@ class MappedTensor:
         self._accept(at)
         return tuple(at[axis] * tile for axis, tile in enumerate(self.tile))
 
-    def load(self, at: MintedIndex) -> Array:
+    def load(self, at: MintedIndex, pad: object = None) -> Array:
         """The tile at a minted index."""
-        return self.memory.read(self.start(at), self.tile).copy()
+        return self.memory.read(self.start(at), self.tile, pad).copy()
 
     def store(self, tile: Array, at: MintedIndex) -> None:
         """Replace the tile at a minted index."""

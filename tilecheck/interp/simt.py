@@ -15,68 +15,19 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from tilecheck.interp.clocks import meet, meet_all
 from tilecheck.interp.simt_compile import Program, compile_kernel
+from tilecheck.interp.simt_faults import Extents, Kind, Party, SimtFault, SimtRun, noticed
 from tilecheck.interp.simt_machine import Block, Gone, Machine, Thread, TooLong
-from tilecheck.interp.simt_memory import Arr, Race, Stray, Unset
 from tilecheck.interp.simt_warps import Lanes, warp_results
 from tilecheck.ir.kernel import Const, Kernel, Node, Unary
 from tilecheck.ir.simt import Atomic, Load, Store, SubArray
 
-Extents = tuple[int, int, int]
 # What generated code may raise where numba's types would have refused the kernel, or a value is not known.
 MISFITS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
-Kind = Literal["race", "out-of-bounds", "divergent-barrier", "uninitialised-shared", "warp-sync", "too-long"]
-
-
-@dataclass(frozen=True, slots=True)
-class Party:
-    """One thread at one place: the node that it was executing."""
-
-    block: Extents
-    thread: Extents
-    node: Node
-
-    def __str__(self) -> str:
-        return f"thread {self.thread} of block {self.block}"
-
-
-@dataclass(frozen=True, slots=True)
-class SimtFault:
-    """One thing that went wrong. `array` and `index` say where for memory faults; `same_value` marks a race of equal
-    writes; `wrapped` marks a negative index that came back inside the array.
-    """
-
-    kind: Kind
-    parties: tuple[Party, ...]
-    detail: str
-    array: str | None = None
-    index: tuple[int, ...] = ()
-    space: str = ""
-    same_value: bool = False
-    wrapped: bool = False
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The source lines of the parties."""
-        return tuple(party.node.span.line for party in self.parties)
-
-
-@dataclass(frozen=True, slots=True)
-class SimtRun:
-    """The outcome of one run. `inexact` lists why the run may differ from the kernel: what could not be read."""
-
-    faults: tuple[SimtFault, ...]
-    inexact: tuple[str, ...] = ()
-    threads: int = 0
-
-    def of(self, kind: Kind) -> tuple[SimtFault, ...]:
-        """The faults of one kind."""
-        return tuple(fault for fault in self.faults if fault.kind == kind)
 
 
 def run(
@@ -147,7 +98,7 @@ class _Run:
                             machine.inexact(f"a value of a kind that does not fit: {misfit}")
             except TooLong:
                 self.faults.append(SimtFault("too-long", (), f"stopped after {self.max_steps} loop rounds"))
-        self._collect()
+        self.faults.extend(noticed(machine.watch, self._at))
         return SimtRun(tuple(self.faults), tuple(sorted(machine.reasons)), len(threads))
 
     # ---- scheduling
@@ -347,35 +298,6 @@ class _Run:
         thread = self.blocks[block].threads[lane]
         return Party(thread.home.place, thread.place, self.program.sites[site])
 
-    def _collect(self) -> None:
-        watch = self.machine.watch
-        found: list[Race | Stray | Unset] = [*watch.races.values(), *watch.strays.values(), *watch.unsets.values()]
-        for item in found:
-            array = item.array
-            name, space = self._array_name(array), array.space
-            match item:
-                case Race(first=first, second=second):
-                    parties = tuple(self._at(a.block, a.lane, a.site) for a in (first, second))
-                    detail = f"{first.kind} and {second.kind} of one element"
-                    fault = SimtFault("race", parties, detail, name, item.index, space, item.same_value)
-                case Stray():
-                    party = self._at(item.block, item.lane, item.site)
-                    detail = f"index {_plain(item.index)} of an array of shape {_plain(array.shape)}"
-                    fault = SimtFault("out-of-bounds", (party,), detail, name, item.index, space, wrapped=item.wrapped)
-                case Unset():
-                    party = self._at(item.block, item.lane, item.site)
-                    fault = SimtFault(
-                        "uninitialised-shared", (party,), "read before any write", name, item.index, space
-                    )
-            self.faults.append(fault)
-
-    def _array_name(self, array: Arr) -> str:
-        return array.origin.name
-
-
-def _plain(values: tuple[int, ...]) -> str:
-    return str(values[0]) if len(values) == 1 else str(values)
-
 
 def _lanes(mask: int) -> list[int]:
     return [lane for lane in range(32) if mask >> lane & 1]
@@ -411,3 +333,6 @@ def _literal(node: Node) -> bool:
     if isinstance(node, Unary):
         return isinstance(node.operand, Const)
     return isinstance(node, Const)
+
+
+__all__ = ["Extents", "Kind", "Party", "SimtFault", "SimtRun", "run"]

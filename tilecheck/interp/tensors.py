@@ -58,11 +58,11 @@ class SharedTensor:
     def size(self) -> int:
         return self.memory.array.size
 
-    def load(self) -> Array:
-        """The whole array."""
+    def load(self, pad: object = None) -> Array:
+        """The whole array; nothing of it lies beyond an edge, so `pad` never shows."""
         return self.memory.read((0,) * self.memory.array.ndim, self.shape)
 
-    def load_like(self, like: OwnTile | MappedTensor, *at: Any) -> Array:
+    def load_like(self, like: OwnTile | MappedTensor, *at: Any, pad: object = None) -> Array:
         """The elements at the position of a block's own tile of `like`."""
         start = like.start(*at)
         other = like.memory.array.shape
@@ -77,7 +77,7 @@ class SharedTensor:
                     index=start,
                     help=f"pass a `{self.memory.name}` at least as long as `{like.memory.name}`",
                 )
-        return self.memory.read(start, like.tile)
+        return self.memory.read(start, like.tile, pad)
 
     def view(self, shape: Sequence[int], pad: object, permute: Sequence[int] | None) -> View:
         """The tensor seen in tiles of `shape`."""
@@ -126,9 +126,9 @@ class OwnTile:
         axis %= len(self.tile)
         return self.memory.tiles_along(axis, self.tile[axis])
 
-    def load(self) -> Array:
+    def load(self, pad: object = None) -> Array:
         """The tile as of the block's earlier stores."""
-        return self.memory.read(self.start(), self.tile).copy()
+        return self.memory.read(self.start(), self.tile, pad).copy()
 
     def store(self, tile: Array) -> None:
         """Replace the tile."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tilecheck.interp.arguments import Argument, TensorArgument
+from tilecheck.interp.coarse import coarsened
 from tilecheck.interp.compile import Program, compile_kernel
 from tilecheck.interp.machine import Machine, Void
 from tilecheck.interp.recorder import Block, Recorder
@@ -61,6 +62,8 @@ def execute(
 ) -> None:
     """Run a compiled kernel; as `run`, for callers that keep programs."""
     kernel = program.kernel
+    if program.coarse and order is None and recorder is None:
+        arguments, grid = coarsened(arguments, grid)
     machine = Machine(kernel.name, kernel.path, grid, void, recorder)
     values: list[object] = []
     for param in kernel.params:

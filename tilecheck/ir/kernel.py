@@ -377,3 +377,14 @@ def walk(*roots: Node) -> Iterator[Node]:
         node = stack.pop()
         yield node
         stack.extend(reversed(list(children(node))))
+
+
+def assigned(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """The variables that the statements assign, nested ones included."""
+    found: set[str] = set()
+    for node in walk(*body):
+        if isinstance(node, Assign | For | ForIndices):
+            found.add(node.target)
+        elif isinstance(node, Inline) and node.result is not None:
+            found.add(node.result)
+    return frozenset(found)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilecheck.ir.types import DTypeType, ScalarType, TileType, Type
+from tilecheck.ir.types import DTypeType, ScalarType, StrType, TileType, Type
 from tilecheck.ops.creation import dtype_of
 from tilecheck.ops.elementwise import one_tile
 from tilecheck.ops.numbers import Array, Value, is_tile, number
@@ -144,14 +144,18 @@ def int_(x: Value, /) -> int:
 
 
 def _float_type(x: Type, /) -> Type:
+    if isinstance(x, StrType):
+        if x.value not in ("inf", "-inf", "nan"):
+            raise Refused("usage", f"`float({x.value!r})` in a kernel", "write the number out", 0)
+        return ScalarType("float", float(x.value))
     _rank0("float", x)
     return ScalarType("float")
 
 
 @op("conversion", result=_float_type, lanes=Lanes.CARRY, function=False)
 def float_(x: Value, /) -> float:
-    """`float(x)` of a scalar or rank-0 tile."""
-    return float(item(x))
+    """`float(x)` of a scalar or rank-0 tile, or of "inf", "-inf" and "nan"."""
+    return float(x if isinstance(x, str) else item(x))
 
 
 def _bool_type(x: Type, /) -> Type:

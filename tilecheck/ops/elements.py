@@ -32,8 +32,12 @@ _INDICES = (
 
 
 def _function_and_method(lines: Iterable[str]) -> tuple[str, ...]:
-    """Lines of a function, and of the method of `Tensor`, whose `S` is taken by the class."""
+    """Lines of a function, and of the method of `Tensor`, whose `S` is taken by the class; and of the grid of elements that a
+    column and a row of indices name.
+    """
     functions = tuple(lines)
+    grid = functions[0].replace(_INDICES[0], "tuple[Tile[Any, M, One], Tile[Any, One, N]]").replace("*S]", "M, N]")
+    functions = (*functions, grid)
     methods = (line.replace("(x:", "(self:").replace("(z:", "(self:").replace("*S]", "*S2]") for line in functions)
     return (*functions, *(f"Tensor: {line}" for line in methods))
 

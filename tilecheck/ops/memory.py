@@ -11,7 +11,7 @@ The meanings call the interpreter's objects, which check every access and record
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tilecheck.ir.types import (
     ArrayExtent,
@@ -19,6 +19,7 @@ from tilecheck.ir.types import (
     IndexType,
     NoneType,
     ScalarType,
+    StrType,
     SubTilesType,
     TensorType,
     TileType,
@@ -27,9 +28,11 @@ from tilecheck.ir.types import (
     ViewType,
 )
 from tilecheck.ops.extents import Void, show, voids
-from tilecheck.ops.numbers import Value, describe, number
-from tilecheck.ops.row import Effect, Lanes, NotYet, Refused, op
+from tilecheck.ops.numbers import Value, describe, fits, number
+from tilecheck.ops.row import NONE, Effect, Lanes, NotYet, Refused, op
 from tilecheck.surface.dtypes import DTypeClass
+
+PADS = ("zero", "neg_zero", "nan", "inf", "-inf")
 
 
 def tensor(op: str, type: Type, argument: int = 0) -> TensorType:
@@ -65,6 +68,28 @@ def rank_is(op: str, what: str, given: int, rank: int, argument: int) -> None:
         raise Refused(
             "shape-mismatch", f"`{op}` of {what} takes {rank} indices, one per axis, not {given}", None, argument
         )
+
+
+def pad_of(op: str, dtype: DTypeClass, pad: Type) -> Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None:
+    """What lanes beyond the edge read, None to leave them void. Raises `Refused` for what the dtype cannot hold."""
+    names = ", ".join(map(repr, PADS))
+    if isinstance(pad, NoneType):
+        return None
+    if isinstance(pad, StrType):
+        for name in PADS:
+            if pad.value == name:
+                if name != "zero" and dtype.kind != "float":
+                    raise Refused(
+                        "dtype-mismatch", f"`pad={name!r}` of a `{dtype.name}` tensor", "pad ints with a number"
+                    )
+                return name  # type: ignore[return-value]
+        raise Refused("usage", f"`pad={pad.value!r}` of `{op}` is no padding", f"use a number, or one of {names}")
+    if isinstance(pad, ScalarType) and pad.value is not None:
+        fits("pad", pad, dtype)
+        return pad.value
+    raise Refused(
+        "unsupported", f"`pad` of `{op}` must be a constant, not {describe(pad)}", f"use a number, or one of {names}"
+    )
 
 
 # ---- the block's own tile
@@ -151,8 +176,10 @@ def load_tile_type(view: Type, /, *at: Type) -> Type:
     return TileType(view.dtype, view.shape, edges(view.array, view.shape, view.permute))
 
 
-def _load_type(source: Type, /, *at: Type) -> Type:
+def _load_type(source: Type, /, *at: Type, pad: Type = NONE) -> Type:
     if isinstance(source, ViewType | SubTilesType):
+        if pad != NONE:
+            raise Refused("usage", "`pad` of `load` of a view", "pad the view: `x.partition(..., pad=0.0)`")
         return load_tile_type(source, *at)
     t = tensor("load", source)
     if t.access == "Atomic":
@@ -173,7 +200,8 @@ def _load_type(source: Type, /, *at: Type) -> Type:
             )
         return TileType(dtype, shape)
     minted("load", t, at[0] if at else None, 1)
-    return TileType(dtype, shape, edges(t.name, shape))
+    padded = pad_of("load", dtype, pad) is not None
+    return TileType(dtype, shape, () if padded else edges(t.name, shape))
 
 
 @op(
@@ -184,15 +212,15 @@ def _load_type(source: Type, /, *at: Type) -> Type:
     method_of=("tensor", "view", "subtiles"),
     function=False,
     stub=(
-        "Tensor: def load(self: Tensor[Mapped, T, *S], at: Index, /) -> Tile[T, *S]",
-        "Tensor: def load(self: Tensor[Shared, T, *S], /) -> Tile[T, *S]",
+        "Tensor: def load(self: Tensor[Mapped, T, *S], at: Index, /, *, pad: Pad = ...) -> Tile[T, *S]",
+        "Tensor: def load(self: Tensor[Shared, T, *S], /, *, pad: Pad = ...) -> Tile[T, *S]",
     ),
 )
-def load(source: Any, /, *at: Any) -> Value:
+def load(source: Any, /, *at: Any, pad: Any = None) -> Value:
     """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or
-    the whole of a `Shared` tensor whose extents are all `Dim`s.
+    the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are void.
     """
-    return source.load(*at)
+    return source.load(*at) if pad is None else source.load(*at, pad=pad)
 
 
 def _store_type(target: Type, tile: Type, /, *at: Type) -> Type:
@@ -260,7 +288,7 @@ def store(target: Any, tile: Value, /, *at: Any) -> None:
     target.store(tile, *at)
 
 
-def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
+def _load_like_type(source: Type, like: Type, /, *at: Type, pad: Type = NONE) -> Type:
     t, model = tensor("load_like", source), tensor("load_like", like, 1)
     if t.access == "Atomic":
         raise Refused("unsupported", f"`load_like` of `{t.name}`, which is `Atomic`", "read it in a later launch", 0)
@@ -285,7 +313,10 @@ def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
             f"cut `{t.name}` with `.partition(...)` instead",
             0,
         )
-    return TileType(t.dtype, model.shape, edges(t.name, model.shape))
+    if pad_of("load_like", t.dtype, pad) is not None:
+        return TileType(t.dtype, model.shape)
+    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`.
+    return TileType(t.dtype, model.shape, edges(model.name, model.shape))
 
 
 @op(
@@ -294,12 +325,13 @@ def _load_like_type(source: Type, like: Type, /, *at: Type) -> Type:
     lanes=Lanes.FRESH,
     effect=Effect.READ,
     stub=(
-        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /) -> Tile[T, *S]",
-        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /) -> Tile[T, *S]",
+        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /, *, pad: Pad = ...) -> Tile[T, *S]",
+        "def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mapped, Any, *S], at: Index, /, *, pad: Pad = ...) -> Tile[T, *S]",
     ),
 )
-def load_like(x: Any, like: Any, /, *at: Any) -> Value:
+def load_like(x: Any, like: Any, /, *at: Any, pad: Any = None) -> Value:
     """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at
-    least as long as `like` on every axis, which each launch checks.
+    least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they
+    are void.
     """
-    return x.load_like(like, *at)
+    return x.load_like(like, *at, pad=pad)

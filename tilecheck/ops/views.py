@@ -9,24 +9,20 @@ different blocks never meet:
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from tilecheck.ir.types import (
     NoneType,
     ScalarType,
-    StrType,
     SubTilesType,
     TupleType,
     Type,
     ViewType,
 )
 from tilecheck.ops.extents import axis_of, constant_int, shape_of
-from tilecheck.ops.memory import known, load_tile_type, own, tensor
-from tilecheck.ops.numbers import Value, describe, fits
+from tilecheck.ops.memory import known, load_tile_type, own, pad_of, tensor
+from tilecheck.ops.numbers import Value, describe
 from tilecheck.ops.row import NONE, Effect, Lanes, NotYet, Refused, op
-from tilecheck.surface.dtypes import DTypeClass
-
-PADS = ("zero", "neg_zero", "nan", "inf", "-inf")
 
 
 def _partition_type(x: Type, /, *shape: Type, pad: Type = NONE, permute: Type = NONE) -> Type:
@@ -57,26 +53,7 @@ def _partition_type(x: Type, /, *shape: Type, pad: Type = NONE, permute: Type = 
             )
     if t.dtype is None:
         raise NotYet
-    return ViewType(t.name, t.dtype, extents, order, _pad(t.dtype, pad))
-
-
-def _pad(dtype: DTypeClass, pad: Type) -> Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None:
-    names = ", ".join(map(repr, PADS))
-    if isinstance(pad, NoneType):
-        return None
-    if isinstance(pad, StrType):
-        for name in PADS:
-            if pad.value == name:
-                if name != "zero" and dtype.kind != "float":
-                    raise Refused(
-                        "dtype-mismatch", f"`pad={name!r}` of a `{dtype.name}` tensor", "pad ints with a number"
-                    )
-                return name  # type: ignore[return-value]
-        raise Refused("usage", f"`pad={pad.value!r}` is not a padding", f"use a number, or one of {names}")
-    if isinstance(pad, ScalarType) and pad.value is not None:
-        fits("pad", pad, dtype)
-        return pad.value
-    raise Refused("unsupported", f"`pad` must be a constant, not {describe(pad)}", f"use a number, or one of {names}")
+    return ViewType(t.name, t.dtype, extents, order, pad_of("partition", t.dtype, pad))
 
 
 @op(

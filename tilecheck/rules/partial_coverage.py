@@ -32,6 +32,19 @@ def main() -> None:
     d = cuda.to_device(np.zeros(n))
     scale[n // tpb, tpb](d, 2.0)  # error
 """,
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel
+def maybe(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn], flag: int) -> None:
+    if flag > 0:
+        z.store(tc.load_like(x, z))  # error
+""",
 )
 
 GOOD = (
@@ -69,9 +82,24 @@ def main() -> None:
     d = cuda.to_device(np.zeros(n))
     scale[n // tpb, tpb](d, 2.0)
 """,
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel
+def maybe(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn], flag: int) -> None:
+    if flag > 0:
+        z.store(tc.load_like(x, z))
+    else:
+        z.store(tc.zeros(BM))
+""",
 )
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """What the launches show."""
+    """What the launches show, and stores on some paths alone."""
     yield from checked.faults_of("partial-coverage", SEVERITY)

@@ -1,21 +1,91 @@
-"""What the tile checks found out about one kernel."""
+"""The tile checks: types, borrow rules, void lanes, the bounds ladder, coverage. One report per kernel.
+
+`check_kernel(kernel)` checks for all extents; `check_kernel(kernel, dims)` checks for given ones, which decides more.
+Races and divergent barriers need no proof here: a store has no index to get wrong, and a kernel has no barrier to miss.
+
+    report = check_kernel(kernel, {"gemm.py::BM": 128, ...})
+    report.faults          what is wrong at every launch
+    report.accesses        every axis of every access, with its rung
+    report.conditions      what each launch must still satisfy: `.evaluate(shapes, scalars, dims, grid)`
+    report.hoisted         asserts before loops, by loop
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from tilecheck.checked import Fault
-from tilecheck.ir.kernel import Kernel, Node
-from tilecheck.ir.types import Type
-from tilecheck.verify.verdict import Answer, Property
+from tilecheck.ir.kernel import Kernel, Opaque, walk
+from tilecheck.verify.tile_coverage import coverage
+from tilecheck.verify.tile_ladder import Ledger
+from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
+from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
+from tilecheck.verify.tile_types import infer
+from tilecheck.verify.tile_walk import Walk
+from tilecheck.verify.verdict import Answer, Property, Verdict
+
+__all__ = ["Argument", "TileReport", "check_kernel", "specialise"]
+
+BY_CONSTRUCTION = "by construction"
 
 
-@dataclass(frozen=True, slots=True)
-class TileReport:
-    """One tile kernel after type pass, borrow checks and bounds ladder; `types` gives the type of every expression."""
+def check_kernel(
+    kernel: Kernel, dims: Mapping[str, int] | None = None, arguments: Mapping[str, Argument] | None = None
+) -> TileReport:
+    """All tile checks. `dims` are by key; `arguments` fill in what annotations leave open, by parameter name."""
+    special = specialise(kernel, dims or {}, arguments)
+    inferred = infer(special, parameter_types(special))
+    types = dict(inferred.types)
+    settled = settle(special, types)
+    ledger = Ledger(settled, types)
+    Walk(ledger, types).run()
+    for mixed in inferred.mixed:
+        ledger.divides(mixed)
+    faults = [*inferred.faults, *ledger.faults, *_strict(settled, ledger.accesses)]
+    if not inferred.faults:
+        faults += coverage(settled, types)
+    unread = any(isinstance(n, Opaque) for n in walk(*settled.body)) or bool(inferred.open)
+    return TileReport(
+        settled,
+        types,
+        tuple(faults),
+        _verdicts(ledger, bool(faults), unread),
+        tuple(ledger.accesses),
+        tuple(ledger.conditions),
+        {node: tuple(checks) for node, checks in ledger.hoisted.items()},
+    )
 
-    kernel: Kernel
-    types: Mapping[Node, Type] = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
-    verdicts: Mapping[Property, Answer] = field(default_factory=dict)
+
+def _strict(kernel: Kernel, accesses: Sequence[ArrayAccess]) -> list[Fault]:
+    """`checks="launch"`: no check may stay in the kernel."""
+    if kernel.options.get("checks") != "launch":
+        return []
+    found: list[Fault] = []
+    for access in accesses:
+        if access.rung in CHECKED:
+            message = f"a bounds check of `{access.array}` on axis {access.axis} stays in the kernel: {access.reason}"
+            help = 'declare what the launch ensures, such as `requires="0 <= i and i < x.shape[0] // 128"`, or drop `checks="launch"`'
+            found.append(Fault("check-in-kernel", message, access.node.span, kernel.name, (), help))
+    return list(dict.fromkeys(found))
+
+
+def _verdicts(ledger: Ledger, faulty: bool, unread: bool) -> dict[Property, Answer]:
+    built = Answer(Verdict.PROVEN, (), BY_CONSTRUCTION)
+    rungs = {access.rung for access in ledger.accesses}
+    texts = tuple(dict.fromkeys(condition.text for condition in ledger.conditions))
+    if any(fault.rule == "out-of-bounds" for fault in ledger.faults):
+        bounds = Answer(Verdict.REFUTED, (), "a tile index is out of bounds at every launch")
+    elif faulty or unread:
+        bounds = Answer(Verdict.UNKNOWN, (), "the kernel has faults" if faulty else "the launch decides some types")
+    elif rungs & set(CHECKED):
+        bounds = Answer(Verdict.CHECKED, texts, "an assert remains in the kernel")
+    elif texts:
+        bounds = Answer(Verdict.PROVEN_GIVEN, texts)
+    else:
+        bounds = Answer(Verdict.PROVEN, (), None)
+    return {
+        Property.RACE_FREE: built,
+        Property.IN_BOUNDS: bounds,
+        Property.BARRIERS_UNIFORM: built,
+        Property.SHARED_INITIALISED: built,
+    }

@@ -1,0 +1,55 @@
+"""The code blocks of the README and of the guide: refused ones are refused as announced, all others are clean and run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tilecheck.check import Options, check_text
+from tilecheck.modules import Modules
+
+ROOT = Path(__file__).resolve().parent.parent
+_BLOCK = re.compile(r"(?:<!-- refused: ([a-z0-9-]+) -->\n)?```python\n(.*?)```", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    number: int
+    refused: str | None
+    code: str
+
+
+BLOCKS = [
+    Block(page, number, match[1], match[2])
+    for page in ("README.md", "docs/from-cuda-jit.md")
+    for number, match in enumerate(_BLOCK.finditer((ROOT / page).read_text("utf-8")))
+]
+
+
+def name(block: Block) -> str:
+    return f"{block.page}-{block.number}"
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=name)
+def test_a_block_is_refused_as_announced(block: Block) -> None:
+    result = check_text("block.py", block.code, Modules(), Options())
+    rules = {item.rule for item in result.diagnostics if item.severity != "note"}
+    assert rules == ({block.refused} if block.refused else set())
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not block.refused], ids=name)
+def test_a_block_runs(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "block.py"
+    file.write_text(block.code, "utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_blocks_of_both_kinds() -> None:
+    assert {bool(block.refused) for block in BLOCKS} == {True, False}

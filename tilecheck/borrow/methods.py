@@ -1,0 +1,260 @@
+"""Methods of our tensors, partitions, ops, graphs and kernels, by what is known of the receiver.
+
+A method of an unknown receiver is taken for ours only if its name is ours alone (`into_partition`), or if it is harmless
+to take it so: a `partition` of ints matters only once a kernel gets it, and waiting for what does not run is nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow import plain
+from tilecheck.borrow.context import Operand
+from tilecheck.borrow.shapes import check_map, check_run, check_tile, with_grid
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Op, Pieces
+from tilecheck.borrow.vocabulary import READERS, VIEWS
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Hold, Kind, Site, Touch
+from tilecheck.ir.kernel import Access
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+
+def lower_method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None) -> Operand | None:
+    value, method = receiver.value, func.name
+    if isinstance(value, KernelValue):
+        return _kernel_method(low, node, value, method)
+    if isinstance(value, Op):
+        return _op_method(low, node, func, value, receiver)
+    if isinstance(value, Pieces):
+        return _pieces_method(low, node, value, method, receiver, name)
+    if isinstance(value, Handle):
+        return _handle_method(low, node, value, method, receiver)
+    if isinstance(value, Array) and value.library == "tilecheck":
+        return _tensor_method(low, node, value, method, receiver, name)
+    return plain.method(low, node, func, receiver, name) or _guessed_method(low, node, func, receiver, name)
+
+
+def _guessed_method(
+    low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None
+) -> Operand | None:
+    """A method of an unknown receiver whose name only our tensors use, or that is harmless to take for ours."""
+    method = func.name
+    if not isinstance(receiver.value, Nothing | Items) or receiver.var is None:
+        return None
+    if method in ("append", "appendleft") and len(node.args) == 1:
+        item = low.expr(node.args[0].value)
+        if item.var is not None:
+            low.emit(flow.Put(receiver.var, None, item.var, span=node.span))
+        low.set(func.base, NOTHING)
+        return Operand(None)
+    if method == "into_partition":
+        return _tensor_method(low, node, Array("tilecheck"), method, receiver, name)
+    if method == "partition" and node.args and all(_may_be_tile(low, arg) for arg in node.args):
+        return _partition(low, node, Array("tilecheck"), receiver, renews=False)
+    if method in READERS and not node.args:
+        low.look(receiver, node, Touch.READ)
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if method in ("sync", "wait") and not node.args:
+        low.emit(flow.Finish(receiver.var, span=node.span))
+        low.emit(flow.Clobber(span=node.span))
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    return None
+
+
+def _may_be_tile(low: Expressions, arg: ir.Arg) -> bool:
+    value = low.scalar(arg.value)
+    return not arg.star and arg.name is None and (value is None or isinstance(value, int))
+
+
+def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand, renews: bool) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
+    tile: tuple[int | None, ...] | None = tuple(low.whole(arg.value) for arg in node.args)
+    if len(node.args) == 1 and isinstance(node.args[0].value, ir.Display):
+        tile = tuple(low.whole(item) for item in node.args[0].value.items)
+    if any(arg.star for arg in node.args):
+        tile = None
+    check_tile(low, node, array, tile)
+    if array.access is Access.SHARED:
+        low.fault(
+            "write-to-shared",
+            f"cannot partition `{spell(node.func.base) if isinstance(node.func, ir.Attr) else ''}`: it is `Shared`",
+            node.span,
+            "declare the parameter `Tensor[Mut]`",
+        )
+    var = low.temp()
+    site = Site(Kind.PARTITION, spell(node), node.span)
+    if receiver.var is not None:
+        low.emit(flow.Borrow(var, receiver.var, Hold.EXCLUSIVE, site, renews=renews, span=node.span))
+    return Operand(var, Pieces(array, tile))
+
+
+def _tensor_method(
+    low: Expressions, node: ir.Call, array: Array, method: str, receiver: Operand, name: str | None
+) -> Operand | None:
+    var = receiver.var
+    if var is None:
+        return None
+    if method == "partition":
+        return _partition(low, node, array, receiver, renews=True)
+    for arg in node.args:
+        low.read(arg.value)
+    if method in ("into_partition", "try_into_partition"):
+        tile = tuple(low.whole(arg.value) for arg in node.args)
+        check_tile(low, node, array, tile)
+        low.emit(flow.Move(var, spell(node), span=node.span))
+        return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile))
+    if method == "split":
+        return _split(low, node, array, var)
+    if method in VIEWS:
+        return low.view(receiver, node)
+    if method in ("copy", "astype", "clone", "dup"):
+        low.look(receiver, node, Touch.READ)
+        copied = Array("tilecheck", array.dtype if method != "astype" else None, array.shape, Access.OWNED)
+        return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), copied)
+    if method in READERS or method in ("cpu", "sum", "max", "min", "mean"):
+        low.look(receiver, node, Touch.READ)
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if method == "to_host":
+        return build(low, node, (flow.Use(var, Hold.SHARED, node.span, spell(node), "self"),), Op(to_host=True))
+    low.look(receiver, node)
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | None = None) -> Operand:
+    """A lazy op that holds `uses`."""
+    var = low.temp()
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, span=node.span))
+    return Operand(var, op or Op())
+
+
+def start(low: Expressions, node: ir.Call, op: str, name: str) -> Operand:
+    """The running form of `op`."""
+    running = low.temp()
+    low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, span=node.span))
+    return Operand(running, Handle("running"))
+
+
+def _split(low: Expressions, node: ir.Call, array: Array, var: str) -> Operand:
+    pair = low.make(Kind.OTHER, spell(node), node.span)
+    at = low.number_of_site()
+    half = Array("tilecheck", array.dtype, None, array.access)
+    for side in (0, 1):
+        part = low.temp()
+        site = Site(Kind.VIEW, f"{spell(node)}[{side}]", node.span)
+        borrow = flow.Borrow(part, var, Hold.EXCLUSIVE, site, side=(at, side), renews=side == 0, span=node.span)
+        low.emit(borrow)
+        low.emit(flow.Put(pair, f"[{side}]", part, span=node.span))
+    return Operand(pair, Items((half, half)))
+
+
+def _pieces_method(
+    low: Expressions, node: ir.Call, value: Pieces, method: str, receiver: Operand, name: str | None
+) -> Operand | None:
+    for arg in node.args:
+        low.read(arg.value)
+    if method == "prefix":
+        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False))
+    if method == "map":
+        check_map(low, node, value)
+        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False, mapped=True))
+    if method == "unpartition" and receiver.var is not None:
+        low.emit(flow.Move(receiver.var, spell(node), span=node.span))
+        return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), value.array)
+    low.look(receiver, node, Touch.READ if method in READERS else Touch.LOOK)
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: str) -> Operand | None:
+    if method == "where":
+        bound = dict(kernel.bound)
+        for arg in node.args:
+            low.read(arg.value)
+            if arg.name is None:
+                return Operand(None, NOTHING)
+            bound[arg.name] = low.whole(arg.value)
+        return Operand(None, KernelValue(kernel.facts, bound, kernel.config))
+    return plain.kernel_method(low, node, kernel, method)
+
+
+def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver: Operand) -> Operand | None:
+    method, var = func.name, receiver.var
+    if var is None:
+        return None
+    if method in ("sync", "sync_on", "run") and low.where:
+        low.reentrant(node, spell(node))
+    if method in ("then", "map", "inspect"):
+        low.called_back.update(arg.value for arg in node.args)
+    for arg in node.args:
+        low.expr(arg.value)
+    if method in ("sync", "sync_on", "run", "graph"):
+        check_run(low, node, op)
+    if method in ("sync", "sync_on"):
+        low.emit(flow.Finish(var, span=node.span))
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if method == "run":
+        return start(low, node, var, spell(func.base))
+    if method in _COMBINATORS:
+        combined = low.temp()
+        low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span), (var,), span=node.span))
+        if method == "with_grid":
+            return Operand(combined, with_grid(low, node, op))
+        to_host = op.to_host or method == "to_host"
+        return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host))
+    if method == "graph":
+        _check_capture(low, node, op, whole=True)
+        graph = low.make(Kind.GRAPH, "the graph", node.span)
+        low.emit(flow.Capture(graph, var, span=node.span))
+        return Operand(graph, Handle("graph"))
+    low.escape(receiver, node.span)
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+_COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition", "to_host", "with_grid", "inspect"})
+
+
+def _check_capture(low: Expressions, node: ir.Call, op: Op, whole: bool) -> None:
+    """A graph takes no copies to the host, and a scope makes no memory."""
+    if op.to_host:
+        message = f"`{spell(node)}` captures a copy to the host"
+        low.fault("capture", message, node.span, "copy after the launch: `z.numpy()`")
+    elif op.makes and not whole:
+        message = f"`{spell(node)}` records the making of memory"
+        low.fault("capture", message, node.span, "make it before the scope, and record `tc.memcpy` into it")
+
+
+def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str, receiver: Operand) -> Operand | None:
+    var = receiver.var
+    if var is None:
+        return None
+    if handle.kind == "running":
+        for arg in node.args:
+            low.expr(arg.value)
+        if method == "wait" and low.where:
+            low.reentrant(node, spell(node))
+        if method == "wait":
+            low.emit(flow.Finish(var, span=node.span))
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if handle.kind in ("graph", "scope"):
+        operands = [(arg, low.expr(arg.value)) for arg in node.args]
+        if method == "record":
+            for _, operand in operands:
+                if isinstance(operand.value, Op):
+                    _check_capture(low, node, operand.value, whole=False)
+                if operand.var is not None:
+                    low.emit(flow.Capture(var, operand.var, span=node.span))
+            return Operand(None)
+        if method == "update" and len(operands) == 1 and operands[0][1].var is not None:
+            return start(low, node, operands[0][1].var, spell(node))
+        if method == "launch":
+            low.look(receiver, node)
+            return build(low, node, ())
+        for arg, operand in operands:
+            low.escape(operand, arg.span)
+        low.look(receiver, node)
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    return plain.stream_method(low, node, method, receiver)

@@ -1,0 +1,190 @@
+"""Host calls on tensors whose extents stand in the file: tiles, slices, maps and grids that cannot be.
+
+Each check says nothing unless every number that it needs is known. A slice is never clamped: `t[0:9]` of eight elements
+is refused, as it is at run time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow.numbers import wholes
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import Array, KernelValue, Op, Pieces, Shape
+from tilecheck.borrow.vocabulary import canonical
+from tilecheck.ir import host as ir
+from tilecheck.ir.kernel import Access, TensorParam
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.launch import LaunchArg
+    from tilecheck.borrow.lower_expr import Expressions
+
+
+def check_tile(low: Expressions, node: ir.Call, array: Array, tile: Shape | None) -> None:
+    """`array.partition(*tile)`."""
+    if tile is None:
+        return
+    for axis, extent in enumerate(tile):
+        if extent is not None and extent < 1:
+            low.fault("shape-mismatch", f"a tile of extent {extent} on axis {axis}", node.span, "at least 1")
+            return
+    if array.shape is not None and len(array.shape) != len(tile):
+        base = spell(node.func.base) if isinstance(node.func, ir.Attr) else "the tensor"
+        low.fault(
+            "shape-mismatch",
+            f"a tile of {len(tile)} axes for `{base}`, which has {len(array.shape)}",
+            node.span,
+            "one extent per axis",
+        )
+
+
+def check_slice(low: Expressions, node: ir.Sub, array: Array) -> None:
+    """`array[node.index]` of one of our tensors."""
+    parts = node.index.items if isinstance(node.index, ir.Display) else (node.index,)
+    if array.library != "tilecheck" or array.shape is None or any(isinstance(part, ir.Starred) for part in parts):
+        return
+    if len(parts) > len(array.shape):
+        low.fault(
+            "out-of-bounds",
+            f"`{spell(node)}` has {len(parts)} subscripts, the tensor {len(array.shape)} axes",
+            node.span,
+        )
+        return
+    for axis, (part, extent) in enumerate(zip(parts, array.shape, strict=False)):
+        if extent is None or not isinstance(part, ir.Slice):
+            continue
+        start = 0 if part.start is None else low.whole(part.start)
+        stop = extent if part.stop is None else low.whole(part.stop)
+        if start is None or stop is None:
+            continue
+        start, stop = (bound + extent if bound < 0 else bound for bound in (start, stop))
+        if not 0 <= start <= stop <= extent:
+            low.fault(
+                "out-of-bounds",
+                f"`{spell(node)}` is outside axis {axis}, whose extent is {extent}",
+                node.span,
+                "slices are not clamped: start <= stop <= extent",
+            )
+            return
+
+
+def sliced_shape(low: Expressions, index: ir.Expr, array: Array) -> Shape | None:
+    """The extents of `array[index]`."""
+    if array.shape is None:
+        return None
+    parts = index.items if isinstance(index, ir.Display) else (index,)
+    shape: list[int | None] = []
+    for part, extent in zip(parts, array.shape, strict=False):
+        if not isinstance(part, ir.Slice):
+            if not isinstance(part, ir.Const):
+                return None
+            continue
+        start = 0 if part.start is None else low.whole(part.start)
+        stop = extent if part.stop is None else low.whole(part.stop)
+        step = 1 if part.step is None else low.whole(part.step)
+        known = start is not None and stop is not None and step == 1 and 0 <= start <= stop
+        shape.append(stop - start if known and start is not None and stop is not None else None)
+    return (*shape, *array.shape[len(parts) :])
+
+
+def reshaped(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
+    """The extents of `array.reshape(...)`."""
+    given: Sequence[ir.Expr] = [arg.value for arg in node.args]
+    if len(given) == 1 and isinstance(given[0], ir.Display):
+        given = given[0].items
+    shape = tuple(low.whole(item) for item in given)
+    if not shape or -1 in shape or any(arg.star or arg.name for arg in node.args):
+        return None
+    known = [extent for extent in shape if extent is not None]
+    if array.shape is not None and None not in array.shape and len(known) == len(shape):
+        size = math.prod(extent for extent in array.shape if extent is not None)
+        if array.library == "tilecheck" and math.prod(known) != size:
+            message = f"{size} elements do not fit the shape {tuple(known)}"
+            low.fault("shape-mismatch", message, node.span)
+    return shape
+
+
+def check_map(low: Expressions, node: ir.Call, pieces: Pieces) -> None:
+    """`pieces.map(*shape, blocks=n)`."""
+    blocks = next((arg.value for arg in node.args if arg.name == "blocks"), None)
+    count = low.whole(blocks) if blocks is not None else None
+    given = [arg.value for arg in node.args if arg.name is None and not arg.star]
+    if len(given) == 1 and isinstance(given[0], ir.Display):
+        given = list(given[0].items)
+    if pieces.tile is not None and given and len(given) != len(pieces.tile):
+        low.fault(
+            "usage",
+            f"`map` has {len(given)} extents for a partition of {len(pieces.tile)} axes",
+            node.span,
+            "one int or `tc.OWNED` per axis",
+        )
+        return
+    if count is None:
+        return
+    grid = grid_of(pieces)
+    owned = {at for at, item in enumerate(given) if canonical(item) == "tilecheck.OWNED"}
+    streamed = None
+    if grid is not None and given and len(owned) < len(given):
+        streamed = math.prod(tiles for at, tiles in enumerate(grid) if at not in owned)
+    if count < 1 or (streamed is not None and count > streamed):
+        most = f"between 1 and {streamed}" if streamed is not None else "at least 1"
+        tiles = f" for {streamed} tiles" if streamed is not None else ""
+        low.fault("usage", f"`map` has blocks={count}{tiles}", node.span, most)
+
+
+def grid_of(pieces: Pieces) -> tuple[int, ...] | None:
+    """The number of tiles along each axis."""
+    shape, tile = pieces.array.shape, pieces.tile
+    if shape is None or tile is None or len(shape) != len(tile):
+        return None
+    grid: list[int] = []
+    for extent, size in zip(shape, tile, strict=True):
+        if extent is None or size is None or size < 1:
+            return None
+        grid.append(-(-extent // size))
+    return tuple(grid)
+
+
+def op_of(kernel: KernelValue, args: dict[str, LaunchArg]) -> Op:
+    """The op of a launch of one of our kernels: the grid that its outputs fix."""
+    contract = kernel.facts.contract
+    needs = contract.track == "tile"
+    grid: tuple[int, ...] | None = None
+    for param in contract.params:
+        if not isinstance(param, TensorParam) or param.access not in (Access.MUT, Access.MAPPED):
+            continue
+        arg = args.get(param.name)
+        prefix = arg is not None and isinstance(arg.value, Pieces) and not arg.value.exact and not arg.value.mapped
+        needs = needs and prefix
+        if arg is not None and isinstance(arg.value, Pieces) and arg.value.exact and grid is None:
+            grid = grid_of(arg.value)
+    return Op(contract.name, (*grid, 1, 1, 1)[:3] if grid is not None else None, needs)
+
+
+def with_grid(low: Expressions, node: ir.Call, op: Op) -> Op:
+    """`op.with_grid(...)`: a checked override of what the outputs fix."""
+    given: Shape | None = tuple(low.whole(arg.value) for arg in node.args)
+    if len(node.args) == 1:
+        given = wholes(node.args[0].value, low.known)
+    known = [extent for extent in given or () if extent is not None]
+    if op.grid is not None and given and len(known) == len(given) and (*known, 1, 1, 1)[:3] != op.grid:
+        low.fault(
+            "launch-contract",
+            f"the grid {tuple(known)} is not the one that the outputs fix, {op.grid}",
+            node.span,
+            "leave `with_grid` out, or let a smaller grid cover a part: `.prefix()`",
+        )
+    return Op(op.kernel, op.grid)
+
+
+def check_run(low: Expressions, node: ir.Call, op: Op) -> None:
+    """An op is run: something must have fixed its grid."""
+    if op.needs_grid and op.kernel is not None:
+        low.fault(
+            "launch-contract",
+            f"nothing fixes the grid of `{op.kernel}`",
+            node.span,
+            "give one: `.with_grid(n)`; a prefix only says that it may be smaller",
+        )

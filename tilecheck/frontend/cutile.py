@@ -1,0 +1,130 @@
+"""cuTile Python kernels of a file: `@ct.kernel` functions, lowered to the thread-level IR with one thread per block.
+
+What cuTile calls a block is one logical thread, so a kernel becomes a SIMT kernel whose blocks have a single thread and
+whose only parallelism is between blocks. A tile load or store is a loop over the tile's elements, clipped at the array's
+edge as cuTile clips it; its first element is touched without the clip, so a tile that lies wholly outside is out of
+bounds. The race prover, the replay and every rule then work unchanged.
+
+Values of tiles are opaque. Tiles of indices are not: `ct.arange` is a `lane` of an axis, arithmetic on lanes is kept, and
+a gather, scatter or atomic loops over the lanes of its index.
+
+    ct.store(z, index=(b,), tile=t)  with TILE = 64   ->   for %e in range(64): if b*64 + %e < z.shape[0]: z[b*64 + %e] = t
+
+Two things that only tiles have stay in the IR as effectless calls, for `verify/cutile.py`: `whole_tiles(extent, tile)`
+where a load without padding is mixed along an axis, and `fits_int32(value)` for 32-bit index arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import libcst as cst
+
+from tilecheck.frontend.cutile_memory import CuTile
+from tilecheck.frontend.fold import fold
+from tilecheck.frontend.launch_run import HostRun
+from tilecheck.frontend.launches import Launch, seen_launches
+from tilecheck.frontend.numba import walk_scopes
+from tilecheck.frontend.numba_params import inferred, plain_options
+from tilecheck.frontend.scopes import FunctionValue, Ref, Resolve, Scope, World, parameters
+from tilecheck.frontend.source import Source
+from tilecheck.ir.kernel import (
+    Kernel,
+    ScalarParam,
+    TensorParam,
+)
+
+_MODULE: Final = "cuda.tile"
+
+
+def read_kernels(source: Source, resolve: Resolve) -> tuple[Kernel, ...]:
+    """All cuTile kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse."""
+    if not mentions_cutile(source):
+        return ()
+    return tuple(lower(function, options) for function, options in find(source, resolve))
+
+
+def mentions_cutile(source: Source) -> bool:
+    """Whether the text names the module at all."""
+    return _MODULE in source.text or "cuda import tile" in source.text
+
+
+def find(source: Source, resolve: Resolve) -> tuple[tuple[FunctionValue, dict[str, object]], ...]:
+    """The functions decorated with `ct.kernel`, with the options given."""
+    module = Scope(source, source.module, None, World(resolve))
+    found: list[tuple[FunctionValue, dict[str, object]]] = []
+    for scope, node in walk_scopes(module):
+        if isinstance(node, cst.FunctionDef):
+            function = FunctionValue(node, scope)
+            options = kernel_options(function)
+            if options is not None:
+                found.append((function, options))
+    return tuple(sorted(found, key=lambda item: source.span(item[0].node)))
+
+
+def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
+    """Lower one kernel."""
+    node, scope = function.node, function.scope
+    source = scope.source
+    builder = CuTile(function)
+    params = parameters(node)
+    names = [(p.name.value, source.span(p.name)) for p in params]
+    builder.array_names.update(name for name, _ in names)
+    for param in params:
+        kind = _annotation(param, scope)
+        if kind is not None:
+            builder.kinds[param.name.value] = kind
+    builder.suite(node.body)
+    body = builder.body()
+    guessed = inferred(names, body, None)
+    for name, span in names:
+        if builder.kinds.get(name) in ("int", "int64"):
+            guessed[name] = ScalarParam(name, span, "int")
+        elif builder.kinds.get(name) == "array" and not isinstance(guessed[name], TensorParam):
+            guessed[name] = TensorParam(name, span)
+    span = source.span(node.name)
+    first = min((source.span(d).line for d in node.decorators), default=span.line)
+    return Kernel(
+        name=node.name.value,
+        path=source.path,
+        track="cutile",
+        params=tuple(guessed[name] for name, _ in names),
+        body=body,
+        span=span,
+        options={**plain_options(options), "block": (1, 1, 1), "wide": builder.wide()},
+        constants=dict(builder.constants),
+        lines=(first, source.span(node).end_line),
+    )
+
+
+def _annotation(param: cst.Param, scope: Scope) -> str | None:
+    """What a parameter's annotation says: `int`, `int64`, `array`, or None."""
+    if param.annotation is None:
+        return None
+    text = scope.source.module.code_for_node(param.annotation.annotation)
+    if "ScalarInt64" in text:
+        return "int64"
+    if "IndexedWithInt64" in text or "Array" in text:
+        return "array"
+    if "Constant" in text:
+        return "int" if "int" in text or "[" not in text else None
+    return "int" if text.strip() == "int" else None
+
+
+def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
+    """The `ct.launch` calls of `source`, equal ones once; blocks have one thread."""
+    if not mentions_cutile(source):
+        return ()
+    return seen_launches(HostRun(source, resolve, lambda f: kernel_options(f) is not None), source)
+
+
+def kernel_options(function: FunctionValue) -> dict[str, object] | None:
+    """The options of `ct.kernel` if `function` is decorated with it."""
+    for decorator in function.node.decorators:
+        expression = decorator.decorator
+        call = expression if isinstance(expression, cst.Call) else None
+        named = fold(call.func if call is not None else expression, function.scope.lookup)
+        if isinstance(named, Ref) and named.path == f"{_MODULE}.kernel":
+            given = () if call is None else call.args
+            return {a.keyword.value: fold(a.value, function.scope.lookup) for a in given if a.keyword is not None}
+    return None

@@ -1,0 +1,132 @@
+"""States of a run of host code: what holds where branches, breaks and rounds of loops come together.
+
+Invariant: after a merge a name is known only if every state that may reach the place agrees on its value.
+
+Worked example: merging `{"n": 1, "m": 2}` with `{"n": 1, "m": 3}` leaves `n` 1 and `m` unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from tilecheck.frontend.launch_values import HostValues
+from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Instance, Ref, Resolve
+from tilecheck.frontend.source import Source
+from tilecheck.frontend.syntax import parts
+from tilecheck.ir.host_array import HostArray
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The variables of the running function and the attributes of the objects in reach."""
+
+    names: dict[str, object]
+    objects: tuple[tuple[Instance, dict[str, object]], ...]
+
+
+@dataclass(slots=True)
+class Loop:
+    """States in which a `break` or `continue` of unknown conditions may have left the body."""
+
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+
+class HostStates(HostValues):
+    """Taking, restoring and merging states."""
+
+    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
+        super().__init__(source, resolve, is_kernel)
+        self.loops: list[Loop] = []
+
+    def instances(self) -> list[Instance]:
+        """The objects that variables hold."""
+        found: dict[int, Instance] = {}
+        for activation in self.stack:
+            for value in activation.names.values():
+                if isinstance(value, Instance):
+                    found[id(value)] = value
+        return list(found.values())
+
+    def snapshot(self) -> State:
+        """The state here and now."""
+        return State(dict(self.here.names), tuple((owner, dict(owner.attributes)) for owner in self.instances()))
+
+    def restore(self, state: State) -> None:
+        """Go back to `state`."""
+        self.here.names = dict(state.names)
+        for owner, attributes in state.objects:
+            owner.attributes.clear()
+            owner.attributes.update(attributes)
+
+    def merge(self, *states: State) -> None:
+        """Go on with what all of `states` agree on."""
+        if not states:
+            return
+        self.here.names = agreed([state.names for state in states])
+        owners = {id(owner): owner for state in states for owner, _ in state.objects}
+        for key, owner in owners.items():
+            versions = [attrs for state in states for other, attrs in state.objects if id(other) == key]
+            merged = agreed(versions)
+            owner.attributes.clear()
+            owner.attributes.update(merged)
+
+    def havoc(self, names: set[str], attributes: set[str]) -> None:
+        """Forget variables of the running function, and attributes of all objects, by name."""
+        for name in names:
+            self.here.names[name] = UNKNOWN
+        for owner in self.instances():
+            for name in attributes & owner.attributes.keys():
+                owner.attributes[name] = UNKNOWN
+
+
+def agreed(versions: list[dict[str, object]]) -> dict[str, object]:
+    """What several versions of some names agree on; the rest is unknown."""
+    first, *rest = versions
+    result = dict(first)
+    for other in rest:
+        for name in {**result, **other}:
+            if not same(result.get(name, UNKNOWN), other.get(name, UNKNOWN)):
+                result[name] = UNKNOWN
+    return result
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two values are known to be equal."""
+    if a is b:
+        return True
+    if isinstance(a, HostArray) and isinstance(b, HostArray):
+        return a == b
+    return type(a) is type(b) and isinstance(a, int | float | str | tuple | list | Ref) and a == b
+
+
+def assigned_names(node: cst.CSTNode) -> tuple[set[str], set[str]]:
+    """The names and the attributes that `node` may assign, in any of the statements below it."""
+    names: set[str] = set()
+    attributes: set[str] = set()
+
+    def bind(target: cst.CSTNode) -> None:
+        if isinstance(target, cst.Name):
+            names.add(target.value)
+        elif isinstance(target, cst.Attribute):
+            attributes.add(target.attr.value)
+        elif isinstance(target, cst.Tuple | cst.List):
+            for element in target.elements:
+                bind(element.value)
+
+    def visit(at: cst.CSTNode) -> None:
+        if isinstance(at, cst.Assign):
+            for target in at.targets:
+                bind(target.target)
+        elif isinstance(at, cst.AnnAssign | cst.AugAssign | cst.For | cst.NamedExpr):
+            bind(at.target)
+        elif isinstance(at, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            return
+        for child in parts(at):
+            visit(child)
+
+    visit(node)
+    return names, attributes

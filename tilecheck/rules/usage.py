@@ -1,0 +1,85 @@
+"""Kernel code and host code are mixed up, or an op is called in a way it does not have.
+
+Why: a kernel describes what one block does; it cannot launch, allocate or print like the host, and its ops mean nothing
+there. A condition of `requires` that speaks of what the kernel has not would never be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from tilecheck.checked import Checked
+from tilecheck.diagnostic import Diagnostic
+
+SEVERITY: Literal["error", "warning"] = "error"
+
+BAD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel
+def inner(z: Tensor[Mut, f32, BM]) -> None:
+    z.store(tc.zeros(BM))
+
+
+@tc.kernel
+def outer(z: Tensor[Mut, f32, BM]) -> None:
+    inner(z)  # error
+    z.store(tc.ones(BM))
+""",
+    """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel(requires="n.size >= z.size")
+def clear(z: Tensor[Mut, f32, BM]) -> None:  # error
+    z.store(tc.zeros(BM))
+""",
+)
+
+GOOD = (
+    """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+def zero(z):
+    z.store(tc.zeros(BM))
+
+
+@tc.kernel
+def outer(z: Tensor[Mut, f32, BM]) -> None:
+    zero(z)
+    z.store(tc.ones(BM))
+""",
+    """
+import tilecheck as tc
+from tilecheck import Dim, Mut, Tensor, f32
+
+
+class BM(Dim): ...
+
+
+@tc.kernel(requires="z.size >= 1")
+def clear(z: Tensor[Mut, f32, BM]) -> None:
+    z.store(tc.zeros(BM))
+""",
+)
+
+
+def check(checked: Checked) -> Iterator[Diagnostic]:
+    """What the frontends and the type pass found misused."""
+    yield from checked.faults_of("usage", SEVERITY)

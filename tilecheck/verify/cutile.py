@@ -1,0 +1,172 @@
+"""What only tiles can get wrong: padding that is used although nobody asked for it, and 32-bit index arithmetic.
+
+The reader left both questions in the kernel as effectless calls. They are answered with the launches that the file shows,
+and left alone where a launch does not say enough: a finding here is wrong at that very launch.
+
+    t = ct.load(x, index=(r, 0), shape=(1, 128)); ct.sum(t, axis=1)   with x of 50 x 100   ->   28 undetermined lanes per row
+    at = row * pitch + ct.arange(W)   with 40,000 rows and pitch 65,536   ->   2,621,374,464 does not fit 32 bits
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Label, Span
+from tilecheck.frontend.launches import Launch
+from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.kernel import (
+    Assign,
+    Binary,
+    Const,
+    Do,
+    Expr,
+    Extent,
+    Kernel,
+    Name,
+    OpCall,
+    Unary,
+    walk,
+)
+from tilecheck.ir.printer import show
+from tilecheck.ir.simt import ThreadVar
+
+_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The values that an expression takes in one launch: both ends are taken. `wide` is 64-bit arithmetic."""
+
+    low: int
+    high: int
+    wide: bool = False
+
+
+def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]:
+    """The faults of one cuTile kernel at those of `launches` that launch it, each once."""
+    found: dict[tuple[str, Span], Fault] = {}
+    assigns = [n for n in walk(*kernel.body) if isinstance(n, Assign)]
+    times = Counter(n.target for n in assigns)
+    values = {n.target: n.value for n in assigns if times[n.target] == 1}
+    wide = frozenset(kernel.options.get("wide", ()))  # type: ignore[call-overload]
+    for launch in (each for each in launches if each.kernel == kernel.span):
+        for node in walk(*kernel.body):
+            if isinstance(node, Do) and isinstance(node.value, OpCall):
+                for fault in _faults(kernel, node.value, launch, values, wide):
+                    found.setdefault((fault.rule, fault.span), fault)
+    return tuple(found.values())
+
+
+def _faults(
+    kernel: Kernel, call: OpCall, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str]
+) -> Iterator[Fault]:
+    match call:
+        case OpCall(op="whole_tiles", args=(Extent(array=Name(id=array), axis=axis), tile, Const(value=line))):
+            extent, width = _extent(launch, array, axis), _range(tile, launch, values, wide, 0)
+            if extent is None or width is None or width.low != width.high or extent % width.low == 0:
+                return
+            over = width.low - extent % width.low
+            yield Fault(
+                "void-lanes",
+                f"the tile of `{array}` hangs over its edge by {over} lanes on axis {axis}, and they take part at line {line}",
+                call.span,
+                kernel.name,
+                (Label(launch.span, f"`{array}` has extent {extent} there, the tile {width.low}"),),
+                "give the load a `padding_mode` that the operation ignores, or a tile that divides the extent",
+            )
+        case OpCall(op="fits_int32", args=(value,)):
+            yield from _overflows(kernel, value, launch, values, wide)
+
+
+def _overflows(
+    kernel: Kernel, value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str]
+) -> Iterator[Fault]:
+    for part in walk(value):
+        if not isinstance(part, Binary):
+            continue
+        taken = _range(part, launch, values, wide, 0)
+        if taken is None or taken.wide or -_LIMIT - 1 <= taken.low <= taken.high <= _LIMIT:
+            continue
+        worst = taken.high if taken.high > _LIMIT else taken.low
+        yield Fault(
+            "index-overflow",
+            f"`{_shown(part)}` reaches {worst:,} in 32-bit arithmetic, the limit is {_LIMIT:,}",
+            part.span,
+            kernel.name,
+            (Label(launch.span, f"launched here on a grid of {_grid(launch)}"),),
+            "annotate the scalar `ct.ScalarInt64` and the array `ct.IndexedWithInt64`, or compute with `dtype=ct.int64`",
+        )
+        return
+
+
+def _shown(value: Expr) -> str:
+    """The expression in the user's words: lanes by their name in cuTile."""
+    match value:
+        case OpCall(op="lane" | "lane64", args=(_, size)):
+            return f"ct.arange({show(size)})"
+        case Binary(op=op, left=left, right=right):
+            return f"{_shown(left)} {op} {_shown(right)}"
+    return show(value)
+
+
+def _grid(launch: Launch) -> str:
+    return " x ".join("?" if e is None else str(e) for e in launch.grid)
+
+
+def _extent(launch: Launch, array: str, axis: int | None) -> int | None:
+    value = launch.arguments.get(array)
+    if not isinstance(value, HostArray) or value.shape is None or axis is None or axis >= len(value.shape):
+        return None
+    return value.shape[axis]
+
+
+def _range(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str], depth: int) -> Range | None:
+    """The range of an int expression, None if the launch does not say."""
+    if depth > 32:
+        return None
+
+    def inner(part: Expr) -> Range | None:
+        return _range(part, launch, values, wide, depth + 1)
+
+    match value:
+        case Const(value=bool()):
+            return None
+        case Const(value=int() as number):
+            return Range(number, number)
+        case ThreadVar(kind="blockIdx" | "gridDim" as kind, axis=axis):
+            count = None if axis is None else launch.grid["xyz".index(axis)]
+            if count is None or count < 1:
+                return None
+            return Range(0, count - 1) if kind == "blockIdx" else Range(count, count)
+        case OpCall(op="lane" | "lane64" as op, args=(_, size)):
+            length = inner(size)
+            return None if length is None else Range(0, length.high - 1, op == "lane64")
+        case OpCall(op="int64", args=(part,)):
+            found = inner(part)
+            return None if found is None else Range(found.low, found.high, True)
+        case Extent(array=Name(id=array), axis=axis):
+            extent = _extent(launch, array, axis)
+            return None if extent is None else Range(extent, extent)
+        case Name(id=name):
+            given = launch.arguments.get(name)
+            if isinstance(given, int) and not isinstance(given, bool):
+                return Range(given, given, name in wide)
+            return inner(values[name]) if name in values else None
+        case Unary(op="-", operand=operand):
+            found = inner(operand)
+            return None if found is None else Range(-found.high, -found.low, found.wide)
+        case Binary(op="+" | "-" | "*" as op, left=left, right=right):
+            a, b = inner(left), inner(right)
+            if a is None or b is None:
+                return None
+            if op == "*":
+                ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+            elif op == "+":
+                ends = [a.low + b.low, a.high + b.high]
+            else:
+                ends = [a.low - b.high, a.high - b.low]
+            return Range(min(ends), max(ends), a.wide or b.wide)
+    return None
