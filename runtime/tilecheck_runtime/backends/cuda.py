@@ -23,9 +23,9 @@ import numpy as np
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Upload, Work
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
-from tilecheck_runtime.specialise import Key
 from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.specialise import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class CUDADevice:
     def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
         """The loaded kernel for one specialisation."""
         self.device.enter()
-        return load(self.device, report, key, dims)
+        return load(self.device, report, key)
 
     def launch(self, work: Launch, stream: int) -> Report | None:
         """Submit a kernel; its fault record if it has checks."""

@@ -54,6 +54,7 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
                 index = index_text(low, rest) if rest else _block_index(len(shape))
         case _:
             raise AssertionError(f"a load of {type(source).__name__}")
+    _check_index(low, call, array, rest, shape, permute, cut)
     form = _form(low, array, shape, permute, layout, cut)
     filler = constant(form.dtype, pad if pad is not None else 0)
 
@@ -87,6 +88,7 @@ def store(low: Lowering, call: OpCall) -> None:
         case _:
             raise AssertionError(f"a store to {type(target).__name__}")
     order = tuple(range(len(shape)))
+    _check_index(low, call, array, rest, shape, order, cut)
     form = _form(low, array, shape, order, held.layout, cut)
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
@@ -99,6 +101,30 @@ def store(low: Lowering, call: OpCall) -> None:
     low.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
     if array in low.cut:
         emit_barrier(low)
+
+
+def tile_count(low: Lowering, array: str, axis: int, tile: int, local: bool) -> str:
+    """How many tiles of `tile` elements cover `array` along `axis`, or the block's own tile of it."""
+    if local:
+        return str(-(-low.own[array][axis] // tile))
+    return f"(({low.variable(array)}_n{axis} + {tile - 1}) // {tile})"
+
+
+def _check_index(
+    low: Lowering,
+    call: OpCall,
+    array: str,
+    items: Sequence[Expr],
+    shape: tuple[int, ...],
+    permute: Sequence[int],
+    cut: bool,
+) -> None:
+    """The checks that stay at this access, one per axis that the ladder could not prove."""
+    for axis in low.in_place.get(call, ()):
+        whole = len(items) == 1 and isinstance(low.types[items[0]], IndexType | TupleType)
+        index = f"{low.scalar(items[0])}[{axis}]" if whole else low.scalar(items[axis])
+        tiles = tile_count(low, array, permute[axis], shape[axis], cut)
+        low.fault_unless(f"(0 <= {index} and {index} < {tiles})", call.span.line)
 
 
 def _form(

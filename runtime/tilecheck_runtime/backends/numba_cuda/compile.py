@@ -10,8 +10,12 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
@@ -99,7 +103,18 @@ def build(
     blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
 ) -> Binary:
-    """Source to cubin in one step."""
+    """Source to cubin in one step, by way of the disk cache if that is on.
+
+    The source names its intrinsics by row, dtype and layout, which does not fix their code; so the version of this
+    package is part of the key.
+    """
+    key = disk_cache.key_of(
+        _versions(), source, sorted(namespace), formats, threads, capability, blocks_per_multiprocessor, line_info
+    )
+    kept = disk_cache.read(key)
+    if kept is not None:
+        header, _, image = kept.partition(b"\n")
+        return Binary(header.decode(), image, "", capability)
     ptx, entry = compile_ptx(
         name,
         source,
@@ -110,4 +125,15 @@ def build(
         blocks_per_multiprocessor=blocks_per_multiprocessor,
         line_info=line_info,
     )
-    return Binary(entry, link([ptx], capability), ptx, capability)
+    image = link([ptx], capability)
+    disk_cache.write(key, entry.encode() + b"\n" + image)
+    return Binary(entry, image, ptx, capability)
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """What decides the binary besides the source: the compilers, and the text of this backend."""
+    code = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        code.update(file.read_bytes())
+    return (version("numba-cuda"), code.hexdigest())

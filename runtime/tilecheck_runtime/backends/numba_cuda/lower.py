@@ -36,7 +36,6 @@ from tilecheck.ir.kernel import (
     ForIndices,
     If,
     Inline,
-    Kernel,
     Name,
     Node,
     OpCall,
@@ -59,6 +58,7 @@ from tilecheck.ir.types import (
     Type,
 )
 from tilecheck.ops.row import operators
+from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.numba_cuda import accesses, mapped, products, reductions, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
@@ -103,25 +103,28 @@ class Lowering:
 
     def __init__(
         self,
-        kernel: Kernel,
-        types: Mapping[Node, Type],
-        dims: Mapping[str, int],
+        report: TileReport,
         facts: Mapping[str, Facts],
         maps: Mapping[str, tuple[int, ...]],
         threads: int | None,
     ) -> None:
-        self.kernel = kernel
-        self.types = types
-        self.dims = dims
+        self.kernel = report.kernel
+        self.types: Mapping[Node, Type] = report.types
+        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
         self.facts = facts
         self.maps = maps
-        self.plan: Plan = make_plan(kernel, types, facts, threads)
+        self.hoisted = report.hoisted
+        self.in_place: dict[Node, list[int]] = {}
+        for access in report.accesses:
+            if access.rung == "in-place":
+                self.in_place.setdefault(access.node, []).append(access.axis)
+        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads)
         self.out = Writer()
         self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
         self.own: dict[str, tuple[int, ...]] = {}
         self.cut: set[str] = set()
-        for kind in types.values():
+        for kind in self.types.values():
             if isinstance(kind, SubTilesType):
                 self.cut.add(kind.array)
             elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
@@ -268,12 +271,15 @@ class Lowering:
                     with self.out.block("else:"):
                         self.body(other)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
+                self._before(node)
                 bounds = ", ".join(f"int64({self.scalar(e)})" for e in (start, stop, step))
                 with self.out.block(f"for {self.variable(target)} in range({bounds}):"):
                     self.loop(inner)
             case ForIndices():
+                self._before(node)
                 mapped.for_indices(self, node)
             case While(cond=cond, body=inner):
+                self._before(node)
                 with self.out.block(f"while {self.scalar(cond)}:"):
                     self.loop(inner)
             case Break():
@@ -287,6 +293,14 @@ class Lowering:
             case _:
                 what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
                 raise NoLowering(f"`{what}`", node)
+
+    def _before(self, loop: Node) -> None:
+        """The asserts that were moved out of a loop."""
+        for check in self.hoisted.get(loop, ()):
+            tiles = accesses.tile_count(self, check.array, check.array_axis, self.extent(check.tile), check.local)
+            inside = f"(0 <= {self.scalar(check.low)} and {self.scalar(check.high)} < {tiles})"
+            guards = [f"not {self.scalar(guard)}" for guard in check.guards]
+            self.fault_unless(f"({' or '.join([*guards, inside])})", check.node.span.line)
 
     def _assign(self, target: str, value: Expr) -> None:
         kind = self.types.get(value)
@@ -399,18 +413,17 @@ def _flat(body: Sequence[Stmt]) -> Sequence[Stmt]:
 
 
 def lower(
-    kernel: Kernel,
-    types: Mapping[Node, Type],
-    dims: Mapping[str, int],
+    report: TileReport,
     facts: Mapping[str, Facts],
     *,
     maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
 ) -> Lowered:
-    """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
-    tensor parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
+    """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
+    parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
     """
-    low = Lowering(kernel, types, dims, facts, maps or {}, threads)
+    kernel = report.kernel
+    low = Lowering(report, facts, maps or {}, threads)
     parameters: list[str] = []
     formats = ""
     for param in kernel.params:

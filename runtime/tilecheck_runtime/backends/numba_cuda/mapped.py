@@ -1,7 +1,7 @@
 """Mapped partitions: the loop over the tiles that a block visits.
 
-The walk is `tilecheck.interp.schedule.position`, spelled out with the map's groups as constants: block p of n visits the
-streamed numbers p, p + n, ... and each number is one tile. An `OWNED` axis has 0 in the index until `z.at` sets it.
+Block p of n visits the streamed numbers p, p + n, ... and each number is one tile (`tile_walk`). An `OWNED` axis has 0 in
+the index until `z.at` sets it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import ForIndices, Name, OpCall, TupleExpr
 from tilecheck.ir.types import TensorType
+from tilecheck_runtime.backends.tile_walk import walk_lines
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lower import Lowering
@@ -27,24 +28,18 @@ def for_indices(low: Lowering, node: ForIndices) -> None:
     streamed = [axis for axis, group in enumerate(groups) if group != OWNED]
     counts = [box[axis][1] for axis in streamed]
     number = f"{target}_q"
-    with low.out.block(f"for {target}_p in range(b0, {' * '.join(counts)}, g0):"):
+    lines, places = walk_lines(
+        target, number, [f"{target}_n{axis}" for axis in streamed], [groups[a] for a in streamed]
+    )
+    for axis, count in zip(streamed, counts, strict=True):
+        low.out.line(f"{target}_n{axis} = int64({count})")
+    total = " * ".join(f"{target}_n{axis}" for axis in streamed)
+    with low.out.block(f"for {target}_p in range(b0, {total}, g0):"):
         low.out.line(f"{number} = {target}_p")
-        inside: list[str] = []
-        for k, axis in enumerate(streamed):
-            rest = " * ".join([*counts[k + 1 :], *inside]) or "1"
-            group = groups[axis]
-            low.out.line(f"{target}_f{axis} = {number} // ({group} * {rest}) * {group}")
-            low.out.line(f"{number} -= {target}_f{axis} * {rest}")
-            low.out.line(f"{target}_i{axis} = min(int64({group}), {counts[k]} - {target}_f{axis})")
-            inside.append(f"{target}_i{axis}")
-        for k, axis in enumerate(streamed):
-            rest = " * ".join(inside[k + 1 :]) or "1"
-            low.out.line(f"{target}_o{axis} = {number} // ({rest})")
-            low.out.line(f"{number} -= {target}_o{axis} * ({rest})")
-        items = [
-            f"{box[axis][0]} + {target}_f{axis} + {target}_o{axis}" if axis in streamed else "int64(0)"
-            for axis in range(len(groups))
-        ]
+        for line in lines:
+            low.out.line(line)
+        at = dict(zip(streamed, places, strict=True))
+        items = [f"{box[axis][0]} + {at[axis]}" if axis in at else "int64(0)" for axis in range(len(groups))]
         low.out.line(f"{target} = ({''.join(f'{i}, ' for i in items)})")
         low.loop(node.body)
 

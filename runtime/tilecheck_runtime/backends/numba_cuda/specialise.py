@@ -6,7 +6,6 @@ shows the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Kernel, TensorParam
@@ -67,7 +66,7 @@ def _facts(known: TensorKey) -> Facts:
 
 
 def compile_for(
-    report: TileReport, key: Key, dims: Mapping[str, int], capability: tuple[int, int], *, line_info: bool = False
+    report: TileReport, key: Key, capability: tuple[int, int], *, line_info: bool = False
 ) -> tuple[Lowered, Binary]:
     """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
     kernel = report.kernel
@@ -76,7 +75,7 @@ def compile_for(
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    lowered = lower(kernel, report.types, dims, facts_of(kernel, key), maps=maps)
+    lowered = lower(report, facts_of(kernel, key), maps=maps)
     binary = build(
         lowered.name,
         lowered.source,
@@ -90,9 +89,9 @@ def compile_for(
     return lowered, binary
 
 
-def load(device: Device, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
+def load(device: Device, report: TileReport, key: Key) -> Program:
     """Compile for `device` and load. Raises `LaunchRefused` where its limits cannot hold the kernel."""
-    lowered, binary = compile_for(report, key, dims, device.capability)
+    lowered, binary = compile_for(report, key, device.capability)
     if lowered.shared > device.limits.shared_opt_in:
         raise LaunchRefused(
             f"`{lowered.name}` needs {lowered.shared} bytes of shared memory a block, {device.name} has "

@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import (
+    Assert,
     Assign,
     Binary,
     Break,
@@ -31,26 +33,24 @@ from tilecheck.ir.kernel import (
     Expr,
     Extent,
     For,
+    ForIndices,
     If,
     Inline,
     Item,
-    Kernel,
     Logic,
     Name,
     Node,
     OpCall,
     Return,
-    ScalarParam,
     Select,
     Stmt,
-    TensorParam,
     TupleExpr,
     Unary,
     While,
+    walk,
 )
 from tilecheck.ir.types import (
     DimType,
-    DTypeType,
     IndexType,
     ScalarType,
     SubTilesType,
@@ -60,6 +60,9 @@ from tilecheck.ir.types import (
     Type,
     ViewType,
 )
+from tilecheck.verify.tile import TileReport
+from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.tile_walk import walk_lines
 
 CT_DTYPE: Final = {
     "f16": "float16",
@@ -152,18 +155,23 @@ class Lowered:
 class Lowering:
     """The state of one lowering."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str, int]) -> None:
-        self.kernel = kernel
-        self.types = types
-        self.dims = dims
+    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]]) -> None:
+        self.kernel = report.kernel
+        self.types: Mapping[Node, Type] = report.types
+        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
+        self.maps = maps
         self.lines: list[str] = []
-        self.checks = False
+        self.hoisted = report.hoisted
+        self.in_place: dict[Node, list[int]] = {}
+        for access in report.accesses:
+            if access.rung == "in-place":
+                self.in_place.setdefault(access.node, []).append(access.axis)
+        self.checks = has_checks(report)
         self._indent = 1
-        self._fresh = 0
-        self._results: list[str | None] = []
-        self._own = {
+        self._inlined = 0
+        self.own = {
             t.name: tuple(self.extent(e) for e in t.shape)
-            for t in types.values()
+            for t in self.types.values()
             if isinstance(t, TensorType) and t.access in ("Mut", "Mapped") and t.shape is not None
         }
 
@@ -300,7 +308,7 @@ class Lowering:
     def sub_array(self, array: str) -> str:
         """The block's own tile of `array` as an array of its own, clipped at the array's edge."""
         text = self.variable(array)
-        for axis, tile in enumerate(self._own[array]):
+        for axis, tile in enumerate(self.own[array]):
             start = f"ct.bid({axis}) * {tile}"
             stop = f"min({start} + {tile}, {self.variable(array)}.shape[{axis}])"
             text = f"{text}.slice(axis={axis}, start={start}, stop={stop})"
@@ -333,7 +341,36 @@ class Lowering:
                 )
             case _:
                 raise AssertionError(f"a load of {type(source).__name__}")
+        if call in self.in_place:
+            index = self._checked_index(call, rest, source, shape)
         return f"ct.load({text}, {index}, {shape}{extra})"
+
+    def _checked_index(self, call: OpCall, items: Sequence[Expr], source: Type, shape: tuple[int, ...]) -> str:
+        """The index of an access whose check stays: compared first, and tile 0 once a check has failed."""
+        whole = len(items) == 1 and isinstance(self.types[items[0]], IndexType | TupleType)
+        texts = [f"{self.expr(items[0])}[{a}]" if whole else self.expr(items[a]) for a in range(len(shape))]
+        for axis in self.in_place[call]:
+            tiles = self.tile_count(source, axis, shape[axis])
+            self.fault_unless(f"(0 <= {texts[axis]}) & ({texts[axis]} < {tiles})", call.span.line)
+        return "(" + "".join(f"ct.where(ok, {t}, 0), " for t in texts) + ")"
+
+    def tile_count(self, source: Type, axis: int, tile: int) -> str:
+        """How many tiles of `tile` elements a view, tensor or the block's own tile has along `axis`."""
+        match source:
+            case SubTilesType(array=array):
+                return str(-(-self.own[array][axis] // tile))
+            case ViewType(array=array, permute=permute):
+                return f"ct.cdiv({self.variable(array)}.shape[{permute[axis]}], {tile})"
+            case TensorType(name=array):
+                return f"ct.cdiv({self.variable(array)}.shape[{axis}], {tile})"
+        raise AssertionError("tiles of something that has none")
+
+    def fault_unless(self, test: str, line: int) -> None:
+        """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
+        with self.block(f"if ok & ct.bitwise_not({test}):"):
+            number = "ct.bid(0) + ct.num_blocks(0) * (ct.bid(1) + ct.num_blocks(1) * ct.bid(2))"
+            self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
+            self.line("ok = False")
 
     def _padding(self, pad: object, call: OpCall) -> str:
         if isinstance(pad, str):
@@ -354,7 +391,14 @@ class Lowering:
                 index = self.index(rest) if rest else self.block_index(len(kind.shape))
             case _:
                 raise AssertionError(f"a store to {type(target).__name__}")
-        self.line(f"ct.store({text}, {index}, {self.expr(call.args[1])})")
+        if call in self.in_place:
+            index = self._checked_index(call, rest, target, self.shape(kind))
+        value = self.expr(call.args[1])
+        if self.checks:
+            with self.block("if ok:"):
+                self.line(f"ct.store({text}, {index}, {value})")
+        else:
+            self.line(f"ct.store({text}, {index}, {value})")
 
     # ---- statements
 
@@ -374,11 +418,18 @@ class Lowering:
                 if other:
                     with self.block("else:"):
                         self.body(other)
+            case Assert(cond=cond) | Do(value=OpCall(op="device_assert", args=(cond, *_))):
+                self._user_assert(cond, node.span.line)
+            case ForIndices():
+                self._before(node)
+                self._for_indices(node)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
+                self._before(node)
                 bounds = ", ".join(self.expr(e) for e in (start, stop, step))
                 with self.block(f"for {self.variable(target)} in range({bounds}):"):
                     self.body(inner)
             case While(cond=cond, body=inner):
+                self._before(node)
                 with self.block("while True:"):
                     with self.block(f"if not {self.expr(cond)}:"):
                         self.line("break")
@@ -387,13 +438,55 @@ class Lowering:
                 self.line("break")
             case Continue():
                 self.line("continue")
-            case Return() if not self._results:
+            case Return() if self._inlined == 0:
                 self.line("return")
             case Inline():
                 self._inline(node)
             case _:
                 what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
                 raise NoLowering(f"`{what}`", node)
+
+    def _before(self, loop: Node) -> None:
+        """The asserts that were moved out of a loop."""
+        for check in self.hoisted.get(loop, ()):
+            tile = self.extent(check.tile)
+            array = self.variable(check.array)
+            own = self.own.get(check.array)
+            count = (
+                str(-(-own[check.array_axis] // tile))
+                if check.local and own is not None
+                else f"ct.cdiv({array}.shape[{check.array_axis}], {tile})"
+            )
+            test = f"((0 <= {self.expr(check.low)}) & ({self.expr(check.high)} < {count}))"
+            guards = [f"ct.bitwise_not({self.expr(guard)})" for guard in check.guards]
+            self.fault_unless(" | ".join([*guards, test]), check.node.span.line)
+
+    def _user_assert(self, cond: Expr, line: int) -> None:
+        text = self.expr(cond)
+        if isinstance(self.types[cond], TileType):
+            text = f"(ct.min(ct.astype({text}, ct.int32)) != 0)"
+        self.fault_unless(text, line)
+
+    def _for_indices(self, node: ForIndices) -> None:
+        """The tiles that a block of a mapped partition visits."""
+        source = self.types[node.source.args[0]]
+        assert isinstance(source, TensorType)
+        if dict(node.source.kwargs).get("within") is not None:
+            raise NoLowering("`indices(within=...)`", node)
+        groups = self.maps[source.name]
+        if OWNED in groups:
+            raise NoLowering("an `OWNED` axis", node)
+        target, own = self.variable(node.target), self.own[source.name]
+        counts = [f"{target}_n{axis}" for axis in range(len(groups))]
+        for axis, count in enumerate(counts):
+            self.line(f"{count} = {self.tile_count(source, axis, own[axis])}")
+        lines, places = walk_lines(target, f"{target}_q", counts, groups)
+        with self.block(f"for {target}_p in range(ct.bid(0), {' * '.join(counts)}, ct.num_blocks(0)):"):
+            self.line(f"{target}_q = {target}_p")
+            for text in lines:
+                self.line(text)
+            self.line(f"{target} = ({''.join(f'{p}, ' for p in places)})")
+            self.body(node.body)
 
     def _assign(self, target: str, value: Expr) -> None:
         kind = self.types.get(value)
@@ -404,7 +497,9 @@ class Lowering:
     def _inline(self, node: Inline) -> None:
         if not node.body or not isinstance(node.body[-1], Return):
             raise NoLowering(f"the helper `{node.callee}`, which may end without a value", node)
+        self._inlined += 1
         self.body(node.body[:-1])
+        self._inlined -= 1
         last = node.body[-1]
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
@@ -528,7 +623,7 @@ def _num_tiles(low: Lowering, node: OpCall) -> str:
             return f"ct.cdiv({low.variable(array)}.shape[{at}], {low.extent(shape[at])})"
         case SubTilesType(array=array, shape=shape):
             at = axis % len(shape)
-            return str(-(-low._own[array][at] // low.extent(shape[at])))
+            return str(-(-low.own[array][at] // low.extent(shape[at])))
     raise AssertionError("`num_tiles` of something that has no tiles")
 
 
@@ -564,19 +659,30 @@ _SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
 }
 
 
-def lower(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str, int]) -> Lowered:
-    """The cuTile function of `kernel`, whose `types` are those of the specialisation to `dims`. Raises `NoLowering` for
-    what cuTile does not take.
+def has_checks(report: TileReport) -> bool:
+    """Whether a check remains in the kernel."""
+    if any(access.rung in CHECKED for access in report.accesses):
+        return True
+    asserts = (n for n in walk(*report.kernel.body) if isinstance(n, Assert | OpCall))
+    return any(isinstance(n, Assert) or n.op == "device_assert" for n in asserts)
+
+
+def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None) -> Lowered:
+    """The cuTile function of a kernel whose `report` is that of a specialisation. Raises `NoLowering` for what cuTile does
+    not take.
     """
-    low = Lowering(kernel, types, dims)
-    for node, kind in types.items():
+    kernel = report.kernel
+    low = Lowering(report, maps or {})
+    for node, kind in report.types.items():
         if isinstance(kind, TileType):
             odd = [e for e in low.shape(kind) if e & (e - 1)]
             if odd:
                 raise NoLowering(f"a tile extent of {odd[0]}, which is no power of two", node)
-        elif isinstance(kind, DTypeType) and kind.dtype.name not in CT_DTYPE:
-            raise NoLowering(f"`{kind.dtype.name}`", node)
+    if low.checks:
+        low.line("ok = True")
     low.body(kernel.body)
-    parameters = tuple(low.variable(p.name) for p in kernel.params if isinstance(p, TensorParam | ScalarParam))
+    parameters = tuple(low.variable(p.name) for p in kernel.params)
+    if low.checks:
+        parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
     return Lowered(kernel.name, "\n".join([head, *low.lines, ""]), parameters, low.checks)
