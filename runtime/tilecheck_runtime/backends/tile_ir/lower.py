@@ -114,6 +114,7 @@ _CALLS: Final = {
     "ceil_div": "ct.cdiv({0}, {1})",
     "logical_not": "ct.bitwise_not({0})",
     "bitwise_invert": "ct.bitwise_not({0})",
+    "hypot": "ct.sqrt({0} * {0} + {1} * {1})",
     "isnan": "ct.isnan({0})",
     "isinf": "(ct.abs({0}) == math.inf)",
     "isfinite": "(ct.abs({0}) < math.inf)",
@@ -122,7 +123,20 @@ _CALLS: Final = {
 _MATH: Final = {
     name: f"ct.{name}({{0}})"
     for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-} | {"floor": "ct.floor({0})", "ceil": "ct.ceil({0})", "atan2": "ct.atan2({0}, {1})"}
+} | {
+    "floor": "ct.floor({0})",
+    "ceil": "ct.ceil({0})",
+    "trunc": "ct.where({0} < 0, ct.ceil({0}), ct.floor({0}))",
+    "log10": "(ct.log2({0}) * 0.3010299956639812)",
+    "atan2": "ct.atan2({0}, {1})",
+    "atan": "ct.atan2({0}, {0} * 0 + 1)",
+    "asin": "ct.atan2({0}, ct.sqrt(1 - {0} * {0}))",
+    "acos": "ct.atan2(ct.sqrt(1 - {0} * {0}), {0})",
+}
+# Ops that compare at run time.
+_ASSERTING: Final = frozenset({"device_assert", "gather"}) | {
+    f"atomic_{op}" for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+}
 _PADDING: Final = {
     "zero": "ZERO",
     "neg_zero": "NEG_ZERO",
@@ -131,6 +145,10 @@ _PADDING: Final = {
     "-inf": "NEG_INF",
 }
 _REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min": ", propagate_nan=True"}
+
+
+# The row behind each operator token.
+_ROWS: Final = {token: row for row, token in reversed(_INFIX.items()) if not row.startswith("logical")}
 
 
 class NoLowering(Exception):
@@ -239,6 +257,8 @@ class Lowering:
                 return self._matmul(node, left, right)
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 dtype = self._meeting((left, right))
+                if dtype is not None:
+                    return self._call(OpCall(_ROWS[op], (left, right), span=node.span))
                 return f"({self.expr(left, dtype)} {op} {self.expr(right, dtype)})"
             case Unary(op="not", operand=operand):
                 return f"(not {self.expr(operand)})"
@@ -269,6 +289,9 @@ class Lowering:
 
     def _call(self, node: OpCall) -> str:
         op = node.op
+        refused = self._refused(node)
+        if refused is not None:
+            raise NoLowering(refused, node)
         if op in _INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -287,6 +310,17 @@ class Lowering:
         if special is None:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
+
+    def _refused(self, node: OpCall) -> str | None:
+        """What Tile IR has not for the dtype at hand, in words."""
+        dtype = self._meeting(node.args)
+        if dtype is None or dtype[0] not in "iu":
+            return None
+        if node.op == "pow":
+            return f"`pow` of `{dtype}` tiles"
+        if node.op in ("floor_divide", "remainder", "ceil_div") and dtype[0] == "u":
+            return f"`{node.op}` of `{dtype}` tiles"
+        return None
 
     def _matmul(self, node: Expr, left: Expr, right: Expr) -> str:
         kind = self.types[node]
@@ -412,6 +446,10 @@ class Lowering:
                 self._assign(target, value)
             case Do(value=OpCall(op="store") as call):
                 self._store(call)
+            case Do(value=OpCall(op=op) as call) if op.startswith("atomic_"):
+                text = self.expr(call)
+                with self.block("if ok:"):
+                    self.line(text)
             case If(cond=cond, then=then, other=other):
                 with self.block(f"if {self.expr(cond)}:"):
                     self.body(then)
@@ -627,6 +665,80 @@ def _num_tiles(low: Lowering, node: OpCall) -> str:
     raise AssertionError("`num_tiles` of something that has no tiles")
 
 
+def _sign(low: Lowering, node: OpCall) -> str:
+    x, dtype = low.expr(node.args[0]), _tile(low, node).dtype.name
+    if dtype[0] == "u":
+        return f"ct.astype({x} > 0, {_dtype(low, node)})"
+    return f"ct.where({x} > 0, {x} * 0 + 1, ct.where({x} < 0, {x} * 0 - 1, {x} * 0))"
+
+
+def _round(low: Lowering, node: OpCall) -> str:
+    # Halves go to the even neighbour: one below `floor(x + 1/2)` where that is odd and x lies half way.
+    dtype = _tile(low, node).dtype.name
+    x = low.expr(node.args[0])
+    if dtype in _NARROW:
+        x = f"ct.astype({x}, ct.float32)"
+    up = f"ct.floor({x} + 0.5)"
+    text = f"({up} - ct.where(({up} - {x} == 0.5) & ({up} - 2 * ct.floor({up} * 0.5) != 0), 1.0, 0.0))"
+    return f"ct.astype({text}, ct.{CT_DTYPE[dtype]})"
+
+
+def _extract(low: Lowering, node: OpCall) -> str:
+    given = node.args[1]
+    items = given.items if isinstance(given, TupleExpr) else (given,)
+    index = "(" + "".join(f"{low.constant_int(i)}, " for i in items) + ")"
+    return f"ct.extract({low.expr(node.args[0])}, {index}, {_shape(low, node)})"
+
+
+def _concat(low: Lowering, node: OpCall) -> str:
+    parts = node.args[0]
+    assert isinstance(parts, TupleExpr)
+    axis = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("axis")
+    at = low.constant_int(axis) % len(_shape(low, node)) if axis is not None else 0
+    if len(parts.items) != 2:
+        raise NoLowering(f"`concat` of {len(parts.items)} tiles", node)
+    first, second = (low.expr(item) for item in parts.items)
+    return f"ct.cat(({first}, {second}), {at})"
+
+
+def _places(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[str, str, str | None]:
+    """Array, index and mask of an access by element, after a check of every lane."""
+    target = low.types[node.args[0]]
+    assert isinstance(target, TensorType)
+    array = low.variable(target.name)
+    given = node.args[1]
+    items = [low.expr(i) for i in (given.items if isinstance(given, TupleExpr) else (given,))]
+    allowed = None if mask is None else low.expr(mask)
+    inside = " & ".join(f"(0 <= {i}) & ({i} < {array}.shape[{axis}])" for axis, i in enumerate(items))
+    if allowed is not None:
+        inside = f"({inside}) | ct.bitwise_not({allowed})"
+    low.fault_unless(f"(ct.min(ct.astype({inside}, ct.int32)) != 0)", node.span.line)
+    return array, "(" + "".join(f"{i}, " for i in items) + ")", allowed
+
+
+def _option(node: OpCall, position: int, name: str) -> Expr | None:
+    found = node.args[position] if len(node.args) > position else dict(node.kwargs).get(name)
+    return None if isinstance(found, Const) and found.value is None else found
+
+
+def _gather(low: Lowering, node: OpCall) -> str:
+    array, index, mask = _places(low, node, _option(node, 2, "mask"))
+    pad = _option(node, 3, "pad")
+    extra = "" if mask is None else f", mask={mask}"
+    return f"ct.gather({array}, {index}{extra}, padding_value={'0' if pad is None else low.expr(pad)})"
+
+
+def _atomic(low: Lowering, node: OpCall) -> str:
+    count = 2 if node.op == "atomic_cas" else 1
+    array, index, mask = _places(low, node, _option(node, 2 + count, "mask"))
+    if mask is not None:
+        raise NoLowering(f"`{node.op}` with a mask", node)
+    dtype = _tile(low, node).dtype.name
+    values = ", ".join(low.expr(v, dtype) for v in node.args[2 : 2 + count])
+    name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
+    return f"ct.{name}({array}, {index}, {values})"
+
+
 _SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "load": Lowering.load,
     "load_tile": Lowering.load,
@@ -656,6 +768,12 @@ _SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "argmin": _arg,
     "cumsum": _scan,
     "cumprod": _scan,
+    "sign": _sign,
+    "round": _round,
+    "extract": _extract,
+    "concat": _concat,
+    "gather": _gather,
+    **{f"atomic_{op}": _atomic for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")},
 }
 
 
@@ -664,7 +782,7 @@ def has_checks(report: TileReport) -> bool:
     if any(access.rung in CHECKED for access in report.accesses):
         return True
     asserts = (n for n in walk(*report.kernel.body) if isinstance(n, Assert | OpCall))
-    return any(isinstance(n, Assert) or n.op == "device_assert" for n in asserts)
+    return any(isinstance(n, Assert) or n.op in _ASSERTING for n in asserts)
 
 
 def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None) -> Lowered:
