@@ -1,7 +1,10 @@
-"""The examples: the linter has nothing to say on them, and says on each rejected program what its marks announce."""
+"""The examples: they agree with NumPy, the linter has nothing to say on them, and says on each rejected program what its
+marks announce.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -25,6 +28,12 @@ def findings(path: Path) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
 def test_the_linter_is_silent_on_an_example(path: Path) -> None:
     assert findings(path) == []
+
+
+@pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
+def test_an_example_agrees_with_numpy(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    importlib.import_module(f"examples.{path.stem}").main()
+    assert capsys.readouterr().out.startswith(f"{path.stem}: ")
 
 
 @pytest.mark.parametrize("path", REJECTED, ids=lambda path: path.stem)

@@ -125,6 +125,25 @@ def test_contents_are_known_until_something_may_write_them() -> None:
     assert values is not None and values.values == (1, 2)
 
 
+def test_our_kernels_take_block_from_the_contract_and_grid_from_the_partition() -> None:
+    ours = """
+        import tilecheck as tc
+        from tilecheck import Mut, Shared, Tensor
+        @tc.simt(block=(8, 4))
+        def ours(z: Tensor[Mut], x: Tensor[Shared], n: int) -> None:
+            z[0] = x[n]
+        x, z = tc.ones(100), tc.zeros(64, 60)
+        ours(z.partition(16, 16), x, n=3).sync()
+        tc.adopt(k, block=64, shared=128)(tc.zeros(100).partition(64), x, 0).sync()
+        ours(z.partition(16, 16).prefix(), x, 0).with_grid(2, 3).sync()
+        """
+    first, adopted, override = launches(ours)
+    assert (first.grid, first.block, first.dynamic_shared) == ((4, 4, 1), (8, 4, 1), 0)
+    assert shapes(first) == {"z": (64, 60), "x": (100,), "n": 3}
+    assert (adopted.grid, adopted.block, adopted.dynamic_shared) == ((2, 1, 1), (64, 1, 1), 128)
+    assert override.grid == (2, 3, 1)
+
+
 def test_forall_pads_the_grid() -> None:
     found = only("k.forall(100)(np.zeros(100), np.zeros(100), 0)\n")
     assert found.forall == 100 and found.grid == (None, 1, 1) and found.block == (None, 1, 1)

@@ -295,6 +295,8 @@ def test_void_lanes_are_carried_moved_or_mixed() -> None:
     assert void("reshape", fixed, DimType(4), DimType(2), DimType(3)) == (((0, 1, X1),), ((0, X0),))
     assert void("reshape", fixed, DimType(1), DimType(4), DimType(6)) == ((), ((1, X0), (2, X1)))
     assert void("concat", TupleType((fixed, fixed)), zero) == (((0, 0, X0),), ((1, X1),))
+    parts = (TupleType((zero, one)), TupleType((DimType(4), DimType(3))))
+    assert void("extract", fixed, *parts) == (((0, 1, X1),), ((0, X0),))
     assert void("astype", RAGGED, DTypeType(f16)) == ((), RAGGED.void)
 
 

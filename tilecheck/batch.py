@@ -129,9 +129,10 @@ def _checked(
     others = sorted({path for item in todo for path in launchers.get(item.path, ())})
     if jobs == 1 or len(todo) < _POOL_FROM:
         worker = _Worker(options)
-        shown = {path: worker.launches(path, data[path]) for path in others}
-        for item in todo:
-            yield _with_asked(worker.check(item, _of(item.path, shown)), shown, launchers.get(item.path, ()))
+        with _deep_stack():
+            shown = {path: worker.launches(path, data[path]) for path in others}
+            for item in todo:
+                yield _with_asked(worker.check(item, _of(item.path, shown)), shown, launchers.get(item.path, ()))
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -145,6 +146,17 @@ def _checked(
             yield _with_asked(answer, shown, launchers.get(item.path, ()))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _deep_stack() -> Iterator[None]:
+    """Room for nested code, while files are checked in this process."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 # The launches of one file, and the imports they rest on.
@@ -174,7 +186,6 @@ class _Worker:
     """What one process keeps between files."""
 
     def __init__(self, options: Options) -> None:
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
         self._options = options
 
     def launches(self, path: str, data: bytes) -> Shown:
@@ -200,6 +211,7 @@ _worker: _Worker | None = None
 def _start_worker(options: Options) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     _worker = _Worker(options)
 
 

@@ -32,7 +32,8 @@ from tilecheck.report.summary import summaries
 from tilecheck.report.suppressions import META, apply_allows, read_allows
 from tilecheck.rules import RULES, Rule, rule_name
 from tilecheck.verify.cutile import check_tiles
-from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.simt import SimtReport, launches_of
+from tilecheck.verify.simt import check_kernel as check_thread_kernel
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
@@ -88,8 +89,17 @@ def launches_in(path: str, data: bytes, modules: Modules) -> tuple[Launch, ...]:
         return ()
 
 
-def analyse(source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()) -> Checked:
-    """Everything that is known about one file. Raises `Unreadable` if it does not parse."""
+def analyse(
+    source: Source,
+    modules: Modules,
+    options: Options,
+    elsewhere: Sequence[Launch] = (),
+    host: HostReport | None = None,
+) -> Checked:
+    """Everything that is known about one file. Raises `Unreadable` if it does not parse.
+
+    `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
+    """
     _ = source.module
     resolve = modules.importer(source.path)
     lost: list[Fault] = []
@@ -104,7 +114,8 @@ def analyse(source: Source, modules: Modules, options: Options, elsewhere: Seque
     shown = (*found, *tiled, *elsewhere)
     for kernel in block_kernels:
         lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    if host is None:
+        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     return Checked(
         source.path,
         source.text,
@@ -136,7 +147,7 @@ def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
 
 
 def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
-    return SimtReport(kernel)
+    return check_thread_kernel(kernel, launches_of(kernel, shown), budget=budget)
 
 
 def _tile_unknown(kernel: Kernel, why: str) -> TileReport:

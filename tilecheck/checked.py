@@ -15,7 +15,7 @@ from tilecheck.diagnostic import Diagnostic, Label, Severity, Span
 
 if TYPE_CHECKING:
     from tilecheck.borrow.host import HostReport
-    from tilecheck.verify.simt import SimtReport
+    from tilecheck.verify.simt import Finding, SimtReport
     from tilecheck.verify.tile_report import TileReport
 
 
@@ -41,6 +41,11 @@ class Checked:
     simt: tuple[SimtReport, ...] = ()
     host: HostReport | None = None
     faults: tuple[Fault, ...] = field(default=())
+
+    def refuted(self, rule: str) -> Iterator[Finding]:
+        """The findings of `rule` that the prover's executor replayed."""
+        for report in self.simt:
+            yield from (finding for finding in report.findings if finding.rule == rule)
 
     def faults_of(self, rule: str, severity: Severity) -> Iterator[Diagnostic]:
         """The faults of `rule` as diagnostics, those inside tile and host reports included."""

@@ -45,7 +45,7 @@ class Witness:
     (`thread (0, 0, 0) of block (1, 0, 0)`), one for an out-of-bounds access; `index` is the element of `array`.
     """
 
-    launch: Mapping[str, object]
+    launch: Mapping[str, object] = field(hash=False)
     threads: tuple[str, ...]
     array: str
     index: tuple[int, ...]

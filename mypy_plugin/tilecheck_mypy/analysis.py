@@ -6,6 +6,7 @@ Invariant: nothing here decides what is right or wrong; without this module the 
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +17,7 @@ from mypy.modulefinder import BuildSource
 from mypy.nodes import FuncDef, FuncItem, MypyFile
 from mypy.util import DecodeError, decode_python_encoding
 
+from tilecheck.borrow.host import check_module
 from tilecheck.check import Options, analyse, judge
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
@@ -31,16 +33,17 @@ from tilecheck_mypy.slices import sliced
 def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], text: str | None) -> list[Diagnostic]:
     """What the core says about `file`. Without its `text` only host code is looked at."""
     reading = read_host(file, types, checked)
+    host = check_module(reading.module)
     path = file.path
     options = Options()
     if text is None or not reading.kernels:
-        return list(judge(Checked(path, text or ""), options).diagnostics)
+        return list(judge(Checked(path, text or "", host=host), options).diagnostics)
     source = Source(path, sliced(text, reading, starts(file)))
     try:
-        analysed = analyse(source, Modules(), options)
+        analysed = analyse(source, Modules(), options, host=host)
     except Unreadable:
         # mypy's own parser knows newer syntax than the Python that runs it.
-        analysed = Checked(path, text)
+        analysed = Checked(path, text, host=host)
     return list(judge(replace(analysed, text=text), options).diagnostics)
 
 
@@ -59,11 +62,17 @@ def text_of(file: MypyFile, errors: Errors) -> str | None:
     if file.path == "<string>":
         return next((s.text for s in gc.get_objects() if isinstance(s, BuildSource) and s.text is not None), None)
     try:
-        with open(errors.find_shadow_file_mapping(file.path) or file.path, "rb") as stream:
+        with open(_read_path(file.path, errors), "rb") as stream:
             text = decode_python_encoding(stream.read())
     except (OSError, DecodeError):
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_path(path: str, errors: Errors) -> str:
+    """The file that mypy reads for `path`: its shadow file, if it has one."""
+    shadows = errors.options.shadow_file or []
+    return next((shadow for original, shadow in shadows if os.path.samefile(path, original)), path)
 
 
 def last_call(unit: FuncItem | MypyFile, file: MypyFile) -> tuple[int, int]:

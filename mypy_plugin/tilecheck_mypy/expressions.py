@@ -10,6 +10,7 @@ Worked example: `f(z[0:4])`, where `f` is a function of this module `m` and `z` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -59,7 +60,7 @@ class ExpressionReader:
 
     def name(self, node: nodes.NameExpr) -> ir.Name:
         full = names.full_name(node.node, node, self.imported(node.name, node.node))
-        return ir.Name(node.name, full, span=self.span(node), type=names.host_type(self.type_of(node)))
+        return ir.Name(node.name, full, span=self.span(node), type=names.host_type(self.type_of(node), node.name))
 
     def imported(self, name: str, node: nodes.SymbolNode | None) -> str | None:
         """What the imports of the file say about `name`, if `node` can be what they bind."""
@@ -164,7 +165,8 @@ def _member(reader: ExpressionReader, node: nodes.MemberExpr) -> ir.Expr:
         # A module of the user's that hands on a name of ours.
         ours = names.public(node.node.fullname) if node.node is not None else ""
         full = ours if ours.startswith("tilecheck.") else full
-    return ir.Attr(base, node.name, full, span=reader.span(node), type=names.host_type(reader.type_of(node)))
+    read = ir.Attr(base, node.name, full, span=reader.span(node))
+    return replace(read, type=names.host_type(reader.type_of(node), spelled(read)))
 
 
 def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
@@ -176,9 +178,21 @@ def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
         ir.Arg(reader.expr(value), name if kind.is_named() else None, _star(kind), span=reader.span(value))
         for value, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True)
     )
-    contract = names.contract(reader.type_of(callee)) if not _local(reader, callee) else None
+    contract = names.contract(reader.type_of(callee), spelled(func)) if not _local(reader, callee) else None
     type_ = names.host_type(reader.types.get(node))
     return ir.Call(func, args, contract, span=reader.span(node), type=type_)
+
+
+def spelled(node: ir.Expr) -> str:
+    """A dotted name as written; the last part of it where something else comes before."""
+    match node:
+        case ir.Name(id=name):
+            return name
+        case ir.Attr(base=base, name=name):
+            before = spelled(base)
+            return f"{before}.{name}" if before else name
+        case _:
+            return ""
 
 
 def _pieces(reader: ExpressionReader, node: Expression) -> Iterator[ir.Expr]:

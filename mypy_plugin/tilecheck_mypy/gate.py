@@ -1,9 +1,10 @@
-"""Which files are worth a look: the text gate of the linter, asked of mypy's tree, which has the imports at hand."""
+"""Which files and values are worth a look: the text gate of the linter, asked of mypy's tree and types."""
 
 from __future__ import annotations
 
 from mypy import nodes
 from mypy.nodes import MypyFile
+from mypy.types import Instance, TupleType, Type, TypeAliasType, TypeVarType, UnionType
 
 # Imports that can make a file ours.
 UNTYPED = frozenset({"numba", "numba_cuda", "cuda"})
@@ -28,3 +29,12 @@ def mentions(file: MypyFile, roots: frozenset[str]) -> bool:
         if any(not roots.isdisjoint(module.split(".")) for module in modules):
             return True
     return False
+
+
+def is_ours(type_: Type) -> bool:
+    """Whether a value of `type_` may be one of ours."""
+    if isinstance(type_, Instance):
+        return type_.type.fullname.startswith("tilecheck")
+    if isinstance(type_, TupleType | UnionType):
+        return any(is_ours(item) for item in type_.items)
+    return isinstance(type_, TypeVarType | TypeAliasType)

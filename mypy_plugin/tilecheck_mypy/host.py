@@ -21,21 +21,12 @@ from typing import Any
 
 from mypy import nodes, patterns
 from mypy.nodes import Block, Expression, MypyFile, Statement
-from mypy.types import (
-    CallableType,
-    Instance,
-    TupleType,
-    Type,
-    TypeAliasType,
-    TypeVarType,
-    UninhabitedType,
-    UnionType,
-)
+from mypy.types import CallableType, Instance, UninhabitedType
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
 from tilecheck_mypy.expressions import ExpressionReader, Types
-from tilecheck_mypy.gate import UNTYPED, mentions
+from tilecheck_mypy.gate import UNTYPED, is_ours, mentions
 
 TILE = ("tilecheck.kernel",)
 SIMT = ("tilecheck.simt", "tilecheck.adopt", "numba.cuda.jit", "cuda.tile.kernel")
@@ -65,15 +56,7 @@ def typed_lines(file: MypyFile, types: Types) -> list[int] | None:
     """
     if not types or mentions(file, UNTYPED):
         return None
-    return sorted({expression.line for expression, type_ in types.items() if _is_ours(type_)})
-
-
-def _is_ours(type_: Type) -> bool:
-    if isinstance(type_, Instance):
-        return type_.type.fullname.startswith("tilecheck")
-    if isinstance(type_, TupleType | UnionType):
-        return any(_is_ours(item) for item in type_.items)
-    return isinstance(type_, TypeVarType | TypeAliasType)
+    return sorted({expression.line for expression, type_ in types.items() if is_ours(type_)})
 
 
 class _Reader(ExpressionReader):

@@ -48,12 +48,12 @@ Track = Literal["host", "tile", "simt", "numba", "cutile"]
 # ---- types
 
 
-def host_type(type_: Type | None) -> HostType | None:
-    """What is known of a value of `type_`, None if nothing is."""
+def host_type(type_: Type | None, name: str = "") -> HostType | None:
+    """What is known of a value of `type_`, None if nothing is. `name` is what a kernel is called in the source."""
     proper = get_proper_type(type_) if type_ is not None else None
     match proper:
         case Instance():
-            return _instance(proper)
+            return _instance(proper, name)
         case UnionType(items=items):
             rest = [item for item in map(get_proper_type, items) if not isinstance(item, NoneType)]
             return host_type(rest[0]) if len(rest) == 1 else None
@@ -72,15 +72,15 @@ def host_type(type_: Type | None) -> HostType | None:
             return None
 
 
-def _instance(type_: Instance) -> HostType:
-    name = type_.type.fullname
+def _instance(type_: Instance, name: str) -> HostType:
+    full = type_.type.fullname
     if type_.type.has_base(TENSOR):
         access, dtype, extents = _tensor_arguments(type_)
         sizes = None if extents is None else tuple(None for _ in extents)
-        return HostType(name, access, dtype, sizes)
+        return HostType(full, access, dtype, sizes)
     if type_.type.has_base(KERNEL):
-        return HostType(KERNEL, contract=contract(type_))
-    return HostType(name)
+        return HostType(KERNEL, contract=contract(type_, name))
+    return HostType(full)
 
 
 def _tensor_arguments(type_: Instance) -> tuple[Access | None, str | None, tuple[ProperType, ...] | None]:
@@ -98,26 +98,28 @@ def _tensor_arguments(type_: Instance) -> tuple[Access | None, str | None, tuple
     return access, dtype, None if open_rank or len(args) < 2 else extents
 
 
-def contract(type_: ProperType | None) -> Contract | None:
-    """What calling a value of `type_` borrows; None for a callable that takes no tensor, or for no callable."""
+def contract(type_: ProperType | None, name: str = "") -> Contract | None:
+    """What calling a value of `type_` borrows; None for a callable that takes no tensor, or for no callable. `name` is
+    what the source calls it.
+    """
     if isinstance(type_, Instance) and type_.type.has_base(KERNEL):
         inner = get_proper_type(type_.args[0]) if type_.args else None
         if not isinstance(inner, Parameters):
             return None
         track: Track = "simt" if type_.type.fullname == SIMT_KERNEL else "tile"
-        return _contract("", track, inner.arg_names, inner.arg_types, None)
+        return _contract(name, track, inner.arg_names, inner.arg_types, None)
     if isinstance(type_, Instance):
         call = type_.type.get("__call__")
-        return _bound(get_proper_type(call.type)) if call is not None and call.type is not None else None
+        return _bound(get_proper_type(call.type), name) if call is not None and call.type is not None else None
     if isinstance(type_, CallableType) and not type_.is_type_obj():
-        return _contract(type_.name or "", "host", type_.arg_names, type_.arg_types, type_.ret_type)
+        return _contract(name or type_.name or "", "host", type_.arg_names, type_.arg_types, type_.ret_type)
     return None
 
 
-def _bound(method: ProperType) -> Contract | None:
+def _bound(method: ProperType, name: str) -> Contract | None:
     if not isinstance(method, CallableType) or not method.arg_types:
         return None
-    return _contract(method.name or "", "host", method.arg_names[1:], method.arg_types[1:], method.ret_type)
+    return _contract(name, "host", method.arg_names[1:], method.arg_types[1:], method.ret_type)
 
 
 def _contract(

@@ -27,13 +27,15 @@ from mypy.types import Type
 import tilecheck
 from tilecheck_mypy import report, short
 from tilecheck_mypy.dims import remember_size
-from tilecheck_mypy.gate import mentions_kernels
+from tilecheck_mypy.gate import is_ours, mentions_kernels
 
 if TYPE_CHECKING:
     from tilecheck_mypy.session import Session
 
 __all__ = ["TilecheckPlugin", "plugin"]
 
+# Whether mypy says when a file is done.
+HAS_END = hasattr(Plugin, "get_additional_indirect_deps")
 LAUNCHES = frozenset({"tilecheck.Kernel.__call__", "tilecheck._SimtKernel.__call__"})
 
 
@@ -43,13 +45,15 @@ class TilecheckPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.session: Session | None = None
+        # Whether functions are looked at from their calls, so that calls of the user's own functions count too.
+        self.from_calls = options.fine_grained_incremental or not HAS_END
 
     def started(self) -> Session:
         """The session, made when it is first needed: a run that mypy answers from its cache imports none of it."""
         if self.session is None:
             from tilecheck_mypy.session import Session
 
-            self.session = Session()
+            self.session = Session(HAS_END)
         return self.session
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
@@ -59,17 +63,26 @@ class TilecheckPlugin(Plugin):
         return remember_size if fullname == "tilecheck.surface.dims.Dim" else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
-        return self.on_call if fullname.startswith("tilecheck.") else None
+        if fullname.startswith("tilecheck."):
+            return self.on_call
+        return self.on_other if self.from_calls else None
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        if not fullname.startswith("tilecheck."):
-            return None
-        return self.on_launch if fullname in LAUNCHES else self.on_call
+        if fullname.startswith("tilecheck."):
+            return self.on_launch if fullname in LAUNCHES else self.on_call
+        return self.on_other if self.from_calls else None
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api
         if isinstance(checker, TypeChecker):
             self.started().called(checker, ctx.context)
+        return ctx.default_return_type
+
+    def on_other(self, ctx: FunctionContext | MethodContext) -> Type:
+        """A call of the user's: of interest if it takes or gives something of ours."""
+        given = (type_ for types in ctx.arg_types for type_ in types)
+        if any(is_ours(type_) for type_ in (ctx.default_return_type, *given)):
+            return self.on_call(ctx)
         return ctx.default_return_type
 
     def on_launch(self, ctx: MethodContext) -> Type:

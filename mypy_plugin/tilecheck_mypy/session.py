@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -21,7 +21,6 @@ from mypy.checker import TypeChecker
 from mypy.errors import Errors
 from mypy.nodes import Block, Context, FuncDef, FuncItem, MypyFile, Statement, TypeInfo
 from mypy.options import Options
-from mypy.plugin import Plugin
 from mypy.scope import Scope
 
 from tilecheck.diagnostic import Diagnostic
@@ -29,14 +28,13 @@ from tilecheck_mypy import analysis, report
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.gate import mentions_kernels
 
-# Whether mypy says when a file is done.
-HAS_END = hasattr(Plugin, "get_additional_indirect_deps")
-
 
 class Session:
     """What one build has told us so far: the checkers of files that are not done, and where errors go."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_end: bool) -> None:
+        # Whether mypy says when a file is done.
+        self.has_end = has_end
         self.checkers: dict[str, TypeChecker] = {}
         self.errors: Errors | None = None
         # The call that a function was looked at from, and how many types were known then.
@@ -64,19 +62,10 @@ class Session:
         contained(lambda: self.whole(file, types, errors, options), errors)
 
     def whole(self, file: MypyFile, types: Types, errors: Errors, options: Options) -> None:
-        """Report everything about `file`, each finding for the target that the daemon clears it with."""
+        """Report everything about `file`."""
         found = analysis.findings(file, types, was_checked(options), analysis.text_of(file, errors))
-        targets = list(targets_of(file.defs))
-        path, outer, scope = errors.file, errors.scope, Scope()
-        try:
-            with scope.module_scope(file.fullname):
-                errors.set_file(path, file.fullname, options, scope)
-                for finding in found:
-                    target = target_at(targets, finding)
-                    with target.entered(scope) if target is not None else nullcontext():
-                        report.report(errors, finding)
-        finally:
-            errors.set_file(path, file.fullname, options, outer)
+        if found:
+            emit(errors, options, file, located(file, found))
 
     def called(self, checker: TypeChecker, call: Context) -> None:
         """A tilecheck call was checked. Where mypy will not say when the file is done, look at the function around the
@@ -84,7 +73,8 @@ class Session:
         """
         self.seen(checker)
         errors, options = checker.errors, checker.options
-        if HAS_END and not options.fine_grained_incremental:
+        # The daemon's checks of single functions, which no end of a file follows, are never a first pass.
+        if self.has_end and not (options.fine_grained_incremental and checker.pass_num):
             return
         if checker.path in errors.ignored_files:
             return
@@ -106,15 +96,20 @@ class Session:
         return self.last[1]
 
     def part(self, checker: TypeChecker, function: FuncItem | None) -> None:
-        """Report what concerns `function`, or the module's own statements: mypy is in that target now."""
-        file = checker.tree
+        """Report what concerns `function`, or the module's own statements, and with it the functions that mypy does not
+        check, from which no hook is called.
+        """
+        file, errors, options = checker.tree, checker.errors, checker.options
         types = ChainMap(*reversed(checker._type_maps))
-        text = analysis.text_of(file, checker.errors)
-        targets = list(targets_of(file.defs))
-        for finding in analysis.findings(file, types, lambda _: False, text):
-            target = target_at(targets, finding)
-            if (target.function if target is not None else None) is function:
-                report.report(checker.errors, finding)
+        found = analysis.findings(file, types, lambda _: False, analysis.text_of(file, errors))
+        checked = was_checked(options)
+        chosen = [
+            (finding, target)
+            for finding, target in located(file, found)
+            if (target.function if target is not None else None) is function
+            or (target is not None and isinstance(target.function, FuncDef) and not checked(target.function))
+        ]
+        emit(errors, options, file, chosen)
 
     def errors_of(self, file: MypyFile) -> Errors | None:
         """Where errors of `file` go, if none of our hooks has fired in this process: the collector that mypy has set
@@ -196,6 +191,21 @@ def blocks_of(statement: Statement) -> Iterator[Block]:
         yield from (block for block in (part if isinstance(part, list) else [part]) if isinstance(block, Block))
 
 
-def target_at(targets: Sequence[Target], finding: Diagnostic) -> Target | None:
-    """The target that a finding stands in, None for the module itself."""
-    return next((target for target in targets if target.first <= finding.span.line <= target.last), None)
+def located(file: MypyFile, found: Iterable[Diagnostic]) -> Iterator[tuple[Diagnostic, Target | None]]:
+    """Each finding with the target that it stands in, None for the module itself."""
+    targets = list(targets_of(file.defs))
+    for finding in found:
+        yield finding, next((t for t in targets if t.first <= finding.span.line <= t.last), None)
+
+
+def emit(errors: Errors, options: Options, file: MypyFile, found: Iterable[tuple[Diagnostic, Target | None]]) -> None:
+    """Report each finding for its target: what the daemon clears the message with."""
+    path, outer, scope = errors.file, errors.scope, Scope()
+    try:
+        with scope.module_scope(file.fullname):
+            errors.set_file(path, file.fullname, options, scope)
+            for finding, target in found:
+                with target.entered(scope) if target is not None else nullcontext():
+                    report.report(errors, finding)
+    finally:
+        errors.set_file(path, file.fullname, options, outer)

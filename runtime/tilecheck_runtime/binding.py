@@ -114,7 +114,7 @@ def _partitioned(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgume
     name = f"`{param.name}`"
     wants_map = param.access is Access.MAPPED
     if isinstance(value, Tensor):
-        tile = ", ".join("64" for _ in value.shape) or "64"
+        tile = "128" if value.ndim < 2 else ", ".join(["64"] * value.ndim)
         mapped = ".map(...)" if wants_map else ""
         raise LaunchRefused(
             f"{name} of `{kernel.name}` is {_access(param)} and wants a partition, it got a whole tensor",

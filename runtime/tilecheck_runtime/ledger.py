@@ -34,6 +34,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import itemgetter
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -239,11 +240,15 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             for second in requests[i + 1 :]:
                 _check_pair(first, second, by)
     for request in requests:
-        for loan in request.ledger.live(request.region):
-            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
-            mine = loan.number in request.exempt or (request.execution is not None and loan.owner is request.execution)
-            if rule is not None and not mine:
-                raise _conflict(request, loan, rule)
+        broken = [
+            (loan.number, loan, rule)
+            for loan in request.ledger.live(request.region)
+            if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
+            if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
+        ]
+        if broken:
+            _, loan, rule = min(broken, key=itemgetter(0))
+            raise _conflict(request, loan, rule)
 
 
 def _check_pair(first: Request, second: Request, by: str) -> None:

@@ -17,7 +17,7 @@ from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
-from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Nothing, Op
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Nothing, Number, Op
 from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -78,7 +78,10 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
             low.escape(operand, arg.span)
     if full == "builtins.range":
         return Operand(None)
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    found = low.number(node)
+    if found is not None:
+        return Operand(None, Number(found))
+    return Operand(low.make(Kind.OTHER, spell(node), node.span), Nothing(node))
 
 
 def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Operand:

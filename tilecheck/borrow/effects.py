@@ -77,8 +77,8 @@ class Effects:
                 self._move(instr, state, live)
             case flow.Access():
                 self._access(instr, state, live)
-            case flow.Build(into=into, site=site, uses=uses):
-                self._check_uses(uses, state, live, site.name, lazy=True)
+            case flow.Build(into=into, site=site, uses=uses, callee=callee):
+                self._check_uses(uses, state, live, callee, lazy=True)
                 op = self._hold(uses, state, site)
                 state.names[into] = op
                 state.phase[op] = Phase.BUILT
@@ -153,8 +153,8 @@ class Effects:
         if move is None:
             return False
         place = allocation(state, obj)[0].name
-        how = move.by if isinstance(move, flow.Move) else ""
-        self.report(Broken(Break.MOVED, span, place, by, move.span, how))
+        how, param = (move.by, move.param) if isinstance(move, flow.Move) else ("", "")
+        self.report(Broken(Break.MOVED, span, place, by, move.span, how, param))
         return True
 
     def _borrow(self, instr: flow.Borrow, state: State, live: Live) -> None:
@@ -165,9 +165,9 @@ class Effects:
             place = allocation(state, obj)[0].name
             for loan in held_loans(state, obj, part, live):
                 if loan.phase is Phase.BUILT:
-                    self._blame(Break.HELD, instr.span, place, instr.site.name, loan)
+                    self._blame(Break.HELD, state, instr.span, place, instr.site.name, loan)
             for loan in idle_loans(state, obj, part, live):
-                self._blame(Break.IDLE, instr.span, place, instr.site.name, loan)
+                self._blame(Break.IDLE, state, instr.span, place, instr.site.name, loan)
         child = state.fresh(instr.site)
         # In a loop, `v = v[1:]` borrows from the former `v`, which has aged by now: ask again for what `src` names.
         parent = self.named(state, instr.src, instr.span)
@@ -181,14 +181,11 @@ class Effects:
         part, place = region(state, obj), allocation(state, obj)[0].name
         held = next(held_loans(state, obj, part, live), None)
         if held is not None:
-            kind = Break.MOVED_BUILT if held.phase is Phase.BUILT else Break.MOVED_RUNNING
-            self._blame(kind, instr.span, place, instr.by, held)
-            return
+            self._blame(_MOVED[held.phase or Phase.RUNNING], state, instr.span, place, instr.by, held)
         # A run time finds every handle that is still there, also one that is not used again.
         idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
         if idle is not None:
-            self._blame(Break.MOVED_IDLE, instr.span, place, instr.by, idle)
-            return
+            self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
         for at in lineage(state, obj):
             state.moved[at] = instr
 
@@ -209,11 +206,12 @@ class Effects:
         for loan in held_loans(state, obj, region(state, obj), live):
             if (writes or loan.hold is Hold.EXCLUSIVE) and loan.phase is not Phase.CAPTURED:
                 kind = Break.BUILT if loan.phase is Phase.BUILT else Break.RUNNING
-                self._blame(kind, span, place, by, loan, writes)
+                self._blame(kind, state, span, place, by, loan, writes)
 
     def _foreign(self, instr: flow.Enqueue, state: State, live: Live) -> None:
         for use in instr.uses:
             obj = self.named(state, use.src, use.span)
+            self.jobs.owner(state, obj, use.span, use.text)
             if not self._check_moved(state, obj, use.span, use.text):
                 self._host(state, live, obj, use.span, use.text, use.hold is Hold.EXCLUSIVE)
         self._one_call(instr.uses, state, instr.site.name)
@@ -237,10 +235,10 @@ class Effects:
             place, part = allocation(state, obj)[0].name, region(state, obj)
             for loan in held_loans(state, obj, part, live):
                 if loan.phase is Phase.BUILT and Hold.EXCLUSIVE in (use.hold, loan.hold):
-                    self._blame(Break.HELD, use.span, place, use.text, loan)
+                    self._blame(Break.HELD, state, use.span, place, use.text, loan)
             if not lazy and use.hold is Hold.EXCLUSIVE:
                 for loan in idle_loans(state, obj, part, live):
-                    self._blame(Break.IDLE, use.span, place, use.text, loan)
+                    self._blame(Break.IDLE, state, use.span, place, use.text, loan)
         self._one_call(uses, state, callee)
 
     def _hold(self, uses: tuple[Use, ...], state: State, site: Site) -> Obj:
@@ -250,8 +248,11 @@ class Effects:
             state.held.add((holder, self.named(state, use.src, use.span), use))
         return holder
 
-    def _blame(self, kind: Break, span: Span, place: str, by: str, loan: Loan, writes: bool = False) -> None:
-        name = loan.holder[0].name
+    def _blame(
+        self, kind: Break, state: State, span: Span, place: str, by: str, loan: Loan, writes: bool = False
+    ) -> None:
+        called = sorted(var for var, obj in state.names.items() if obj == loan.holder and var[0] != "%")
+        name = called[0] if called else loan.holder[0].name
         self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes))
 
     # ---- the life of an op
@@ -287,6 +288,13 @@ class Effects:
         for op in ops:
             state.phase.pop(op, None)
         return known
+
+
+_MOVED = {
+    Phase.BUILT: Break.MOVED_BUILT,
+    Phase.RUNNING: Break.MOVED_RUNNING,
+    Phase.CAPTURED: Break.MOVED_CAPTURED,
+}
 
 
 def _part(instr: flow.Borrow, mine: Region) -> Region:

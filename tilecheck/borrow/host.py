@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilecheck.borrow.bodies import assigned, target_names
-from tilecheck.borrow.findings import Broken
+from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
@@ -55,7 +55,23 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in _frozen(program):
         faults.setdefault((fault.rule, fault.span), fault)
-    return HostReport(tuple(broken.values()), tuple(dropped), tuple(faults.values()))
+    twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
+    held = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES[:3]}
+    refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
+
+    def follows(found: Broken) -> bool:
+        """Whether `found` only follows from another finding: one mistake is told once."""
+        if found.kind is Break.IDLE:
+            return (found.span.line, found.place) in twice
+        if found.kind is Break.MOVED_IDLE:
+            return found.span in held
+        return found.kind is Break.MOVED and found.origin in refused
+
+    told = tuple(found for found in broken.values() if not follows(found))
+    return HostReport(told, tuple(dropped), tuple(faults.values()))
+
+
+_REFUSED_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED, Break.MOVED_IDLE)
 
 
 def _read_by_functions(module: ir.HostModule) -> dict[str, Span]:

@@ -155,7 +155,9 @@ class Jobs:
         bound: set[Obj] | None = None
         for view, owner in _raw(state, obj):
             if bound is None:
-                bound = {item for named in state.names.values() for item in inside(state, named)}
+                # A temporary keeps nothing alive beyond its statement.
+                own = [named for var, named in state.names.items() if var[0] != "%"]
+                bound = {item for named in own for item in inside(state, named)}
             if owner not in bound and owner not in state.kept:
                 self.report(Broken(Break.OWNER, span, owner[0].name, by, view[0].span, view[0].name))
 

@@ -41,8 +41,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
         return Operand(None)
     uses = tuple(_uses(kernel, bound))
     var = low.temp()
-    name = spell(node.func)
-    low.emit(flow.Build(var, Site(Kind.OP, name, node.span), uses, span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, spell(node.func), span=node.span))
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)
@@ -146,7 +145,7 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     else:
         low.emit(flow.Lend(tuple(uses), contract.name, into, site, span=node.span))
     for expr, var, name in moves:
-        low.emit(flow.Move(var, f"{spell(node)}, whose `{name}` is `Owned`", span=expr.span))
+        low.emit(flow.Move(var, spell(node), name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":

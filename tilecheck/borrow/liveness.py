@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
 from tilecheck.ir.flow import Block, Instr, Var
+
+Way = Literal["on", "return", "raise", "break", "continue"]
+WAYS: tuple[Way, ...] = ("on", "return", "raise", "break", "continue")
 
 
 def reads(instr: Instr) -> Iterator[Var]:
@@ -71,11 +75,13 @@ def binds(instr: Instr) -> Var | None:
 class Liveness:
     """`after[id(instr)]` are the variables that are read after `instr`; for a control node, after it is left.
 
-    `head[id(loop)]` are those that are read after the start of a round.
+    `head[id(loop)]` are those that are read after the start of a round, `finals[id(guard), way]` the liveness of a
+    guard's `final` when it is reached by that way.
     """
 
     after: dict[int, dict[Var, Span]] = field(default_factory=dict)
     head: dict[int, dict[Var, Span]] = field(default_factory=dict)
+    finals: dict[tuple[int, Way], Liveness] = field(default_factory=dict)
 
     def block(self, body: Block, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
         """The variables live before `body` if `out` are live after it."""
@@ -122,20 +128,16 @@ class Liveness:
             head = _union((head, before))
 
     def _guard(self, guard: flow.Guard, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
-        final = self.block(guard.final, out, jumps)
-        thrown = _union((self.block(guard.final, jumps.raised, jumps),))
-        inner = Jumps(
-            thrown,
-            self.block(guard.final, jumps.returned, jumps),
-            self.block(guard.final, jumps.broken, jumps),
-            self.block(guard.final, jumps.continued, jumps),
-        )
-        # `final` is walked last for the way that falls through, so that its own snapshots hold for every way out.
-        final = _union((final, inner.raised, inner.returned, inner.broken, inner.continued))
-        self.block(guard.final, _union((out, jumps.raised, jumps.returned, jumps.broken, jumps.continued)), jumps)
-        handled = [self.block(handler, final, inner) for handler in guard.handlers]
-        body_jumps = Jumps(_union((inner.raised, *handled)), inner.returned, inner.broken, inner.continued)
-        return self.block(guard.body, self.block(guard.orelse, final, inner), body_jumps)
+        finals: dict[Way, dict[Var, Span]] = {}
+        for way in WAYS:
+            # What `final` leads to depends on how it was reached, so each way has snapshots of its own.
+            part = Liveness()
+            finals[way] = part.block(guard.final, out if way == "on" else jumps.target(way), jumps)
+            self.finals[id(guard), way] = part
+        inner = Jumps(finals["raise"], finals["return"], finals["break"], finals["continue"])
+        handled = [self.block(handler, finals["on"], inner) for handler in guard.handlers]
+        thrown = Jumps(_union((inner.raised, *handled)), inner.returned, inner.broken, inner.continued)
+        return self.block(guard.body, self.block(guard.orelse, finals["on"], inner), thrown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,10 @@ class Jumps:
     broken: dict[Var, Span] = field(default_factory=dict)
     continued: dict[Var, Span] = field(default_factory=dict)
 
-    def target(self, kind: str) -> dict[Var, Span]:
-        """What is live after an `Exit` of `kind`."""
+    def target(self, way: Way) -> dict[Var, Span]:
+        """What is live after an `Exit` of that kind."""
         targets = {"raise": self.raised, "return": self.returned, "break": self.broken, "continue": self.continued}
-        return targets[kind]
+        return targets[way]
 
 
 def _union(sets: Iterator[dict[Var, Span]] | tuple[dict[Var, Span], ...]) -> dict[Var, Span]:

@@ -172,7 +172,7 @@ def with_grid(low: Expressions, node: ir.Call, op: Op) -> Op:
     if op.grid is not None and given and len(known) == len(given) and (*known, 1, 1, 1)[:3] != op.grid:
         low.fault(
             "launch-contract",
-            f"the grid {tuple(known)} is not the one that the outputs fix, {op.grid}",
+            f"the grid {(*known, 1, 1, 1)[:3]} is not the one that the outputs fix, {op.grid}",
             node.span,
             "leave `with_grid` out, or let a smaller grid cover a part: `.prefix()`",
         )

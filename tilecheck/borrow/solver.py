@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tilecheck.borrow.effects import Effects
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
-from tilecheck.borrow.liveness import Liveness, liveness
+from tilecheck.borrow.liveness import WAYS, Liveness, Way, liveness
 from tilecheck.borrow.loans import inside, lineage
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -42,7 +42,7 @@ class Ways:
     returned: Cases = field(default_factory=dict)
     raised: Cases = field(default_factory=dict)
 
-    def jump(self, kind: str) -> Cases:
+    def jump(self, kind: Way) -> Cases:
         ways = {"break": self.broken, "continue": self.continued, "return": self.returned, "raise": self.raised}
         return ways[kind]
 
@@ -169,13 +169,20 @@ class _Run:
         rest = self.block(guard.orelse, body.on, guarded or bool(guard.final))
         inner.add_jumps(rest)
         _merge(inner.on, rest.on.values())
-        after = self.block(guard.final, inner.on, guarded)
-        for kind in ("break", "continue", "return", "raise"):
-            final = self.block(guard.final, inner.jump(kind), guarded)
+        after = self.final(guard, "on", inner.on, guarded)
+        for way in WAYS[1:]:
+            final = self.final(guard, way, inner.jump(way), guarded)
             ways.add_jumps(final)
-            _merge(ways.jump(kind), final.on.values())
+            _merge(ways.jump(way), final.on.values())
         ways.add_jumps(after)
         return after.on
+
+    def final(self, guard: flow.Guard, way: Way, states: Cases, guarded: bool) -> Ways:
+        """Run `final` for the states that reach it by `way`."""
+        outer, self.live = self.live, self.live.finals[id(guard), way]
+        after = self.block(guard.final, states, guarded)
+        self.live = outer
+        return after
 
     def tidy(self, states: Cases, control: Instr) -> Cases:
         """The states after a control node, without what nothing later can reach."""
@@ -195,9 +202,15 @@ def _copies(states: Cases) -> Cases:
 
 
 def _forget(state: State, live: dict[Var, Span]) -> None:
-    """Drop the names that are not live, and the objects that nothing leads to any more."""
-    raw = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-    state.names = {var: obj for var, obj in state.names.items() if var in live or obj in raw}
+    """Drop the names that are not live, and the objects that nothing leads to any more.
+
+    Two things are asked of names whether they are read again or not: does something still own the memory of a raw view,
+    and is a view still there when its tensor is moved.
+    """
+    asked = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
+    asked |= {child for child in state.parent if child[0].kind is Kind.VIEW}
+    kept = {var for var, obj in state.names.items() if var in live or asked & inside(state, obj)}
+    state.names = {var: obj for var, obj in state.names.items() if var in kept}
     running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
     roots: list[Obj] = [*state.names.values(), *state.pending, *running]
     wanted: set[Obj] = set()

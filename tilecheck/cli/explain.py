@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun
+from tilecheck.cli.check import CannotRun, configured, files_of
+
+if TYPE_CHECKING:
+    from tilecheck.frontend.launches import Launch
 
 
 @click.command("explain")
@@ -30,6 +34,22 @@ def command(what: str, with_ir: bool) -> None:
     terminal.write(rule_page(found[what]))
 
 
+def _launches_of(path: str) -> list[Launch]:
+    """The launches of the file's kernels that the rest of the project makes, as `tilecheck check` sees them."""
+    from tilecheck.batch import read_inputs
+    from tilecheck.check import launches_in
+    from tilecheck.modules import Modules
+    from tilecheck.reach import reachers
+
+    here = os.path.normpath(path)
+    data = {item.path: item.data for item in read_inputs(files_of((), configured(), ())) if item.data is not None}
+    if here not in data:
+        return []
+    others = reachers(list(data.items()))[here]
+    found = [launch for other in sorted(others) for launch in launches_in(other, data[other], Modules((os.curdir,)))]
+    return [launch for launch in found if os.path.abspath(launch.kernel.path) == os.path.abspath(path)]
+
+
 def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     from tilecheck.check import Options, analyse
     from tilecheck.frontend.gate import Undecodable, read_text
@@ -41,7 +61,7 @@ def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     try:
         with open(path, "rb") as file:
             text = read_text(file.read())
-        checked = analyse(Source(path, text), Modules((os.curdir,)), Options())
+        checked = analyse(Source(path, text), Modules((os.curdir,)), Options(), _launches_of(path))
     except OSError as error:
         raise CannotRun(f"cannot read {path}: {error.strerror}") from None
     except (Undecodable, Unreadable) as error:

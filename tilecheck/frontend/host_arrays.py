@@ -229,8 +229,32 @@ def array_call(path: str, args: list[object], kwargs: dict[str, object]) -> Host
             return HostArray(first.shape, first.dtype, host=name.startswith("pinned"))
         if name in _DEVICE or name in ("to_device", "device_array_like"):
             return HostArray(None, host=False)
+    if head == "tilecheck":
+        return _tensor_call(name, first, args, kwargs)
     if path == "numba.cuda.random.create_xoroshiro128p_states":
         return HostArray(shape_of(first), None, host=False)
+    return None
+
+
+def _tensor_call(name: str, first: object, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
+    """A tensor of ours: f32 unless it says otherwise, extents as separate arguments or one tuple."""
+    given = kwargs.get("dtype")
+    dtype = "float32" if given is None else dtype_name(given)
+    if name == "asarray":
+        made = _numpy_call("asarray", first, args, kwargs, host=True)
+        return None if made is None else made.fresh(host=False)
+    if name == "arange":
+        made = _arange(args, kwargs, host=False)
+        return made if given is not None else replace(made, dtype="int32" if made.dtype == "int64" else "float32")
+    if name in ("zeros", "ones", "empty", "rand", "randn"):
+        shape = shape_of(first if len(args) == 1 else tuple(args))
+        contents = {"zeros": Contents(0), "ones": Contents(1)}.get(name)
+        return HostArray(shape, dtype, contents, host=False)
+    if name == "full":
+        value = args[1] if len(args) > 1 else kwargs.get("value")
+        return HostArray(
+            shape_of(first), dtype, Contents(value) if isinstance(value, int | float) else None, host=False
+        )
     return None
 
 

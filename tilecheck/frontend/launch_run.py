@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
+from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
-from tilecheck.frontend.launch_values import FUEL, Activation, Seen, Stop
+from tilecheck.frontend.launch_values import FUEL
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 
@@ -45,7 +46,7 @@ class HostRun(HostStates):
         for needs_arguments in (False, True):
             for scope, node in _functions(self.module):
                 if (
-                    self.is_kernel(FunctionValue(node, scope))
+                    self.kernel_of(FunctionValue(node, scope)) is not None
                     or node in self.called
                     or bool(_required(node)) != needs_arguments
                 ):

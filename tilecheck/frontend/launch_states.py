@@ -7,13 +7,12 @@ Worked example: merging `{"n": 1, "m": 2}` with `{"n": 1, "m": 3}` leaves `n` 1 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import libcst as cst
 
-from tilecheck.frontend.launch_values import HostValues
-from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Instance, Ref, Resolve
+from tilecheck.frontend.launch_values import HostValues, KernelOf
+from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
@@ -38,8 +37,8 @@ class Loop:
 class HostStates(HostValues):
     """Taking, restoring and merging states."""
 
-    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
-        super().__init__(source, resolve, is_kernel)
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
+        super().__init__(source, resolve, kernel_of)
         self.loops: list[Loop] = []
 
     def instances(self) -> list[Instance]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import libcst as cst
 
 from tilecheck.frontend.fold import attribute_of, call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
+from tilecheck.frontend.launch_objects import Activation, Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -27,11 +28,14 @@ from tilecheck.frontend.scopes import (
     Resolve,
     Scope,
     World,
+    parameters,
 )
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
 FUEL = 20_000
+# The decorator's options of a kernel, None for a function that is none; `block` says that it has a launch contract.
+KernelOf = Callable[[FunctionValue], Mapping[str, object] | None]
 _REBOUND = re.compile(r"^\s+(?:global|nonlocal)\s+([\w, ]+)$", re.MULTILINE)
 _WRITERS = (
     Ref("numpy.copyto"),
@@ -46,63 +50,12 @@ _READ_ONLY_METHODS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Jitted:
-    """The result of `cuda.jit(f)`."""
-
-    function: FunctionValue
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Configured:
-    """`kernel[grid, block, stream, shared]` or `kernel.forall(n)`, not yet called."""
-
-    function: FunctionValue
-    grid: object
-    block: object
-    dynamic: object
-    forall: object = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """A launch that was reached."""
-
-    kernel: FunctionValue
-    call: cst.Call
-    host: str | None
-    grid: object
-    block: object
-    dynamic: object
-    arguments: tuple[object, ...]
-    forall: object = UNKNOWN
-
-
-@dataclass
-class Activation:
-    """One running function, or the module."""
-
-    scope: Scope
-    names: dict[str, object]
-    outer: Activation | None
-    name: str | None
-    returned: list[object] = field(default_factory=list)
-
-
-class Stop(Exception):
-    """Leaves the statements being run: `kind` is return, break, continue or raise."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
-
-
 class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
-    def __init__(self, source: Source, resolve: Resolve, is_kernel: Callable[[FunctionValue], bool]) -> None:
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
         self.module = Scope(source, source.module, None, World(resolve))
-        self.is_kernel = is_kernel
+        self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
@@ -160,6 +113,9 @@ class HostValues(ABC):
             kernel = self._kernel(owner) if name in ("forall", "configure") else None
             if kernel is not None:
                 return self._configured_by_call(kernel, name, node)
+            ours = self._tensor_method(owner, name, node)
+            if ours is not None:
+                return ours
             callee = attribute_of(owner, name)
         else:
             callee = self.value(func)
@@ -169,6 +125,9 @@ class HostValues(ABC):
             return self._jitted(node)
         if isinstance(callee, Ref) and callee.path == "cuda.tile.launch":
             return self._tile_launch(node)
+        contracted = self._contracted(callee, node)
+        if contracted is not None:
+            return contracted
         positional, keyword = self._arguments(node)
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
@@ -200,6 +159,53 @@ class HostValues(ABC):
                 positional.append(value)
         return positional, keyword
 
+    def _tensor_method(self, owner: object, name: str, node: cst.Call) -> object:
+        """Methods of our tensors, partitions, kernels and ops; None for any other call."""
+        if isinstance(owner, HostArray) and name in ("partition", "into_partition"):
+            positional, _ = self._arguments(node)
+            one = len(positional) == 1 and isinstance(positional[0], tuple)
+            return Cut(owner, positional[0] if one else tuple(positional))
+        if isinstance(owner, Cut):
+            _, keyword = self._arguments(node)
+            if name == "map":
+                return replace(owner, blocks=keyword.get("blocks", UNKNOWN))
+            return replace(owner, exact=False) if name == "prefix" else UNKNOWN
+        if name == "where" and self._kernel(owner) is not None:
+            return owner
+        if isinstance(owner, Contracted) and name == "where":
+            return owner
+        if isinstance(owner, Op) and name == "with_grid":
+            positional, _ = self._arguments(node)
+            self.seen[owner.place] = replace(self.seen[owner.place], grid=tuple(positional))
+            return owner
+        return owner if isinstance(owner, Op) else None
+
+    def _contracted(self, callee: object, node: cst.Call) -> object:
+        """A call of a kernel under its contract, or `tc.adopt(kernel, block=...)`; None for any other call."""
+        if callee == Ref("tilecheck.adopt"):
+            positional, keyword = self._arguments(node)
+            kernel = self._kernel(positional[0]) if positional else None
+            if kernel is None:
+                return UNKNOWN
+            return Contracted(kernel, keyword.get("block", UNKNOWN), keyword.get("shared", 0))
+        if isinstance(callee, FunctionValue):
+            options = self.kernel_of(callee)
+            if options is None or "block" not in options:
+                return None
+            callee = Contracted(callee, options["block"], options.get("shared", 0))
+        if not isinstance(callee, Contracted):
+            return None
+        positional, keyword = self._arguments(node)
+        names = [param.name.value for param in parameters(callee.function.node)]
+        values = [*positional, *(keyword.get(name, UNKNOWN) for name in names[len(positional) :])]
+        cuts = [v for v in values if isinstance(v, Cut) and v.exact]
+        arguments = tuple(v.array if isinstance(v, Cut) else v for v in values)
+        return self._see(
+            Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
+            node,
+            arguments,
+        )
+
     def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
         arguments, _ = self._arguments(node)
         if name == "forall":
@@ -221,7 +227,7 @@ class HostValues(ABC):
             value = value.function
         if isinstance(value, Method):
             value = value.function
-        return value if isinstance(value, FunctionValue) and self.is_kernel(value) else None
+        return value if isinstance(value, FunctionValue) and self.kernel_of(value) is not None else None
 
     def _configured(self, node: cst.Subscript) -> Configured | None:
         base = self.value(node.value)
@@ -248,21 +254,25 @@ class HostValues(ABC):
                 arguments.extend(value if isinstance(value, tuple | list) else [UNKNOWN] * 32)
             elif isinstance(value, Ref) or argument.keyword is None:
                 arguments.append(value)
-        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
-        self.seen.append(
-            Seen(
-                configured.function,
-                node,
-                host,
-                configured.grid,
-                configured.block,
-                configured.dynamic,
-                tuple(arguments),
-                configured.forall,
-            )
-        )
-        self.tainted.update(a.buffer for a in arguments if isinstance(a, HostArray))
+        self._see(configured, node, tuple(arguments))
         return None
+
+    def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
+        """Note a launch; what it gets may have been written afterwards."""
+        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
+        found = Seen(
+            configured.function,
+            node,
+            host,
+            configured.grid,
+            configured.block,
+            configured.dynamic,
+            arguments,
+            configured.forall,
+        )
+        self.seen.append(found)
+        self.taint(*arguments)
+        return Op(len(self.seen) - 1)
 
     def _tile_launch(self, node: cst.Call) -> object:
         """`ct.launch(stream, grid, kernel, arguments)`: a block is one logical thread."""
@@ -273,9 +283,7 @@ class HostValues(ABC):
             return UNKNOWN
         values = given.get("kernel_args")
         arguments = tuple(values) if isinstance(values, tuple | list) else ()
-        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
-        self.seen.append(Seen(kernel, node, host, given.get("grid", UNKNOWN), (1, 1, 1), 0, arguments))
-        self.tainted.update(a.buffer for a in arguments if isinstance(a, HostArray))
+        self._see(Configured(kernel, given.get("grid", UNKNOWN), (1, 1, 1), 0), node, arguments)
         return None
 
     def _user_call(

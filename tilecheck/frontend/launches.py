@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.launch_objects import Seen
 from tilecheck.frontend.launch_run import HostRun
-from tilecheck.frontend.launch_values import Seen
 from tilecheck.frontend.numba import Found, decorated, find
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
@@ -87,14 +87,15 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
 
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
-    own = {item.function.node for item in found if not item.device}
+    own = {item.function.node: item.options for item in found if not item.device}
 
-    def is_kernel(function: FunctionValue) -> bool:
+    def kernel_of(function: FunctionValue) -> Mapping[str, object] | None:
         if function.scope.source is source:
-            return function.node in own
-        return any(not item.device for item in decorated(function.scope, function.node))
+            return own.get(function.node)
+        made = decorated(function.scope, function.node)
+        return next((item.options for item in made if not item.device), None)
 
-    return seen_launches(HostRun(source, resolve, is_kernel), source)
+    return seen_launches(HostRun(source, resolve, kernel_of), source)
 
 
 def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref, canonical
 from tilecheck.ir.host_array import Contents, HostArray
+from tilecheck.ir.kernel import DimDecl
+from tilecheck.surface.dims import DimClass
 
 _MAX_CONTENTS = 1 << 14
 
@@ -24,6 +27,10 @@ def convert(value: object, function_value: Callable[[Callable[..., Any]], Functi
     if isinstance(value, FunctionType):
         found = function_value(value)
         return found if found is not None else _named(value)
+    if isinstance(value, DimClass):
+        module = sys.modules.get(value.__module__)
+        home = getattr(module, "__file__", None) or value.__module__
+        return DimDecl(f"{home}::{value.__qualname__}", value.__name__, value.size)
     path = getattr(value, "numba_path", None)
     if isinstance(path, str):  # the stand-in of numba says what it stands for
         return Ref(canonical(path))

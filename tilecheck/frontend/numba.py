@@ -40,7 +40,7 @@ from tilecheck.frontend.scopes import (
 )
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.frontend.syntax import parts
-from tilecheck.ir.kernel import DimDecl, Kernel, Param
+from tilecheck.ir.kernel import Kernel, Param
 
 Track = Literal["simt", "numba"]
 
@@ -151,13 +151,12 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     source = function.scope.source
     scope = live if live is not None else function.scope
     builder = Lowering(function, live)
-    dims: dict[str, DimDecl] = {}
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]
     stated: dict[str, Param] = {}
     if found.track == "simt":
         for param, (name, span) in zip(params, names, strict=True):
-            given = annotated(param, scope.lookup, span, dims, source.path)
+            given = annotated(param, scope.lookup, span, builder.dims)
             if given is not None:
                 stated[name] = given
     builder.params = {name: stated[name] for name in stated}
@@ -176,7 +175,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
         params=tuple(stated.get(name, guessed[name]) for name, _ in names),
         body=body,
         span=span,
-        dims=dims,
+        dims=dict(builder.dims),
         options=plain_options(found.options),
         constants=dict(builder.constants),
         lines=(first, last),

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.dim_classes import dim_of
 from tilecheck.frontend.fold import fold
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
 from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
-from tilecheck.ir.kernel import Assign, Const, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
+from tilecheck.ir.kernel import Assign, Const, DimDecl, DimRef, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
 from tilecheck.ir.simt import AllocArray, Atomic, BarrierValue, Load, SubArray, ThreadVar, Unread, Warp
 
 MAX_DEPTH = 16
@@ -125,7 +126,7 @@ class Builder:
         self.live = live
         self.out: list[Stmt] = []
         self.constants: dict[str, object] = {}
-        self.dims: dict[str, object] = {}
+        self.dims: dict[str, DimDecl] = {}
         self.known: dict[str, Expr] = {}
         self.array_names: set[str] = set()
         self.params: dict[str, Param] = {}
@@ -181,7 +182,7 @@ class Builder:
             frame = frame.outer
         scope = self.live if self.live is not None and self.frame is self.frames[0] else self.frame.scope
         value = scope.lookup(name)
-        if isinstance(value, int | float | bool | str | tuple):
+        if isinstance(value, int | float | str | tuple | HostArray):
             self.constants[name] = value
         return value
 
@@ -263,6 +264,10 @@ class Builder:
             return self.global_array(value, span, name)
         if isinstance(value, Ref):
             return self.reference(value, span)
+        decl = dim_of(value)
+        if decl is not None:
+            self.dims[decl.key] = decl
+            return DimRef(decl.key, span=span) if decl.size is None else Const(decl.size, span=span)
         if isinstance(value, FunctionValue | ClassValue | ModuleValue):
             return Opaque(f"`{name}` is no value inside a kernel", span=span)
         return Opaque(f"the value of `{name}` could not be read", span=span)

@@ -14,9 +14,10 @@ from typing import Literal
 import libcst as cst
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.dim_classes import dim_of
 from tilecheck.frontend.fold import Lookup, fold
 from tilecheck.frontend.host_arrays import dtype_name
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, Ref
+from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
     Access,
     Assign,
@@ -93,7 +94,7 @@ def _split(text: str) -> list[str]:
 
 
 def annotated(
-    param: cst.Param, lookup: Lookup, span: Span, dims: dict[str, DimDecl], module: str
+    param: cst.Param, lookup: Lookup, span: Span, dims: dict[str, DimDecl]
 ) -> TensorParam | ScalarParam | None:
     """The parameter as our annotation states it, None if it is not annotated by us."""
     if param.annotation is None:
@@ -129,33 +130,21 @@ def annotated(
         elif place == 1 and isinstance(value, Ref):
             dtype = short_dtype(dtype_name(value))
         elif place > 1:
-            extents.append(_extent(value, dims, module))
+            extents.append(_extent(value, dims))
     return TensorParam(name, span, access, dtype, tuple(extents) if len(node.slice) > 2 else None)
 
 
-def _extent(value: object, dims: dict[str, DimDecl], module: str) -> str | None:
+def _extent(value: object, dims: dict[str, DimDecl]) -> str | None:
     """The Dim key of an extent: a class derived from `Dim`, or a number, which stands for a fixed one."""
-    if isinstance(value, bool):
+    decl: DimDecl | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        decl = DimDecl(str(value), str(value), value)
+    else:
+        decl = dim_of(value)
+    if decl is None:
         return None
-    if isinstance(value, int):
-        key = str(value)
-        dims[key] = DimDecl(key, key, value)
-        return key
-    if isinstance(value, ClassValue):
-        name = value.node.name.value
-        key = f"{module}.{name}"
-        dims[key] = DimDecl(key, name, dim_size(value))
-        return key
-    return None
-
-
-def dim_size(value: ClassValue) -> int | None:
-    """`size=` of a Dim class."""
-    for keyword in value.node.keywords:
-        if keyword.keyword is not None and keyword.keyword.value == "size":
-            size = fold(keyword.value, value.scope.lookup)
-            return size if isinstance(size, int) else None
-    return None
+    dims[decl.key] = decl
+    return decl.key
 
 
 def inferred(

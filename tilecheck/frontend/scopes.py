@@ -98,7 +98,12 @@ _CANONICAL = (
     ("numba.cuda.types", "numba"),
     ("numba.core.types", "numba"),
     ("numba.types", "numba"),
-    ("numba.cuda.cg", "numba.cuda.cg"),
+    ("tilecheck.surface.dtypes", "tilecheck"),
+    ("tilecheck.surface.access", "tilecheck"),
+    ("tilecheck.surface.tensor", "tilecheck"),
+    ("tilecheck.surface.dims", "tilecheck"),
+    ("tilecheck.surface.unsafe", "tilecheck"),
+    ("tilecheck.surface.kernel", "tilecheck"),
 )
 _GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)$", re.MULTILINE)
 _OPAQUE_ROOTS = frozenset({"numba", "numba_cuda", "numpy", "math", "operator", "tilecheck", "cuda", "cupy", "torch"})

@@ -12,6 +12,7 @@ Worked example: `run(kernel, {"x": np.zeros(8)}, (1, 1, 1), (8, 1, 1))` for `x[0
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,11 +22,14 @@ import numpy as np
 from tilecheck.interp.clocks import meet, meet_all
 from tilecheck.interp.simt_compile import Program, compile_kernel
 from tilecheck.interp.simt_faults import Extents, Kind, Party, SimtFault, SimtRun, noticed
-from tilecheck.interp.simt_machine import Block, Gone, Machine, Thread, TooLong
+from tilecheck.interp.simt_machine import Block, Gone, Machine, Thread, TooLong, coordinates
 from tilecheck.interp.simt_warps import Lanes, warp_results
 from tilecheck.ir.kernel import Const, Kernel, Node, Unary
 from tilecheck.ir.simt import Atomic, Load, Store, SubArray
 
+# Threads alive at once, and scheduling steps without one finishing before more are let in.
+WINDOW = 2048
+PATIENCE = 20_000
 # What generated code may raise where numba's types would have refused the kernel, or a value is not known.
 MISFITS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 
@@ -40,15 +44,20 @@ def run(
     seed: int = 0,
     constants: Mapping[str, object] | None = None,
     max_steps: int = 20_000_000,
+    track: bool = True,
 ) -> SimtRun:
     """Run one launch; array arguments are changed in place.
 
     `arguments` maps every parameter to a NumPy array, a number or a tuple; `dynamic_shared` is in bytes; `seed` picks
-    the schedule. A run that takes more than `max_steps` loop rounds stops with a `too-long` fault. Raises ValueError
-    for an argument that is missing.
+    the schedule. A run that takes more than `max_steps` loop rounds stops with a `too-long` fault. With `track=False`
+    races and unset shared memory go unnoticed, for kernels proved to have none. Raises ValueError for an argument that
+    is missing.
     """
     program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
-    return _Run(program, arguments, grid, block, dynamic_shared, seed, dict(constants or {}), max_steps).go()
+    machine = Machine(
+        program, arguments, dynamic_shared, dict(constants or {}), max_steps, literal_wraps(program), track
+    )
+    return _Run(program, machine, grid, block, random.Random(seed)).go()
 
 
 @dataclass
@@ -56,59 +65,76 @@ class _Run:
     """One launch in progress: who may run, who waits where."""
 
     program: Program
-    arguments: Mapping[str, object]
+    machine: Machine
     grid: Extents
     block: Extents
-    dynamic_shared: int
-    seed: int
-    constants: dict[str, object]
-    max_steps: int
+    random: random.Random
     faults: list[SimtFault] = field(default_factory=list)
     told: set[tuple[object, ...]] = field(default_factory=set)
+    blocks: list[Block] = field(default_factory=list)
+    ready: list[Thread] = field(default_factory=list)
+    at_grid: list[Thread] = field(default_factory=list)
+    left: Thread | None = None
+    alive: int = 0
+    idle: int = 0
 
     def go(self) -> SimtRun:
-        self.random = random.Random(self.seed)
-        machine = Machine(
-            self.program,
-            self.arguments,
-            self.dynamic_shared,
-            self.constants,
-            self.max_steps,
-            _literal_wraps(self.program),
-        )
-        self.machine = machine
-        body = self.program.make(machine)
-        values = machine.bound()
-        self.blocks = machine.blocks(self.grid, self.block)
-        threads = [thread for block in self.blocks for thread in block.threads]
-        self.random.shuffle(threads)
-        with np.errstate(all="ignore"):
-            try:
+        self.body = self.program.make(self.machine)
+        self.values = self.machine.bound()
+        self.width = math.prod(self.block)
+        self.order = list(range(math.prod(self.grid)))
+        total = len(self.order) * self.width
+        self.random.shuffle(self.order)
+        try:
+            with np.errstate(all="ignore"):
                 if self.program.waits:
-                    for thread in threads:
-                        thread.program = body(thread, *values)
-                    self._schedule(threads)
+                    self._schedule()
                 else:
-                    for thread in threads:
-                        try:
-                            body(thread, *values)
-                        except Gone:
-                            continue
-                        except MISFITS as misfit:
-                            machine.inexact(f"a value of a kind that does not fit: {misfit}")
-            except TooLong:
-                self.faults.append(SimtFault("too-long", (), f"stopped after {self.max_steps} loop rounds"))
-        self.faults.extend(noticed(machine.watch, self._at))
-        return SimtRun(tuple(self.faults), tuple(sorted(machine.reasons)), len(threads))
+                    self._straight()
+        except TooLong:
+            self.faults.append(SimtFault("too-long", (), "stopped after too many loop rounds"))
+        self.faults.extend(noticed(self.machine.watch, self._at))
+        return SimtRun(tuple(self.faults), tuple(sorted(self.machine.reasons)), total)
 
     # ---- scheduling
 
-    def _schedule(self, threads: list[Thread]) -> None:
-        self.ready = threads
-        self.at_grid: list[Thread] = []
-        self.alive = len(threads)
+    def _straight(self) -> None:
+        """Run every thread from end to end: none waits for another."""
+        for number in self.order:
+            threads = self._block(number).threads
+            self.random.shuffle(threads)
+            for thread in threads:
+                try:
+                    self.body(thread, *self.values)
+                except Gone:
+                    continue
+                except MISFITS as misfit:
+                    self.machine.inexact(f"a value of a kind that does not fit: {misfit}")
+
+    def _block(self, number: int) -> Block:
+        place = coordinates(number, self.grid)
+        home = Block(number, place, self.width)
+        own = [0] * self.width
+        home.threads = [
+            Thread(home, lane, coordinates(lane, self.block), self.grid, self.block, own) for lane in range(self.width)
+        ]
+        return home
+
+    def _admit(self, threads: int) -> None:
+        """Let blocks start until at least `threads` threads are alive: as on a device, not all are there at once."""
+        while self.order and self.alive < threads:
+            home = self._block(self.order.pop())
+            self.blocks.append(home)
+            self.alive += self.width
+            self.ready.extend(home.threads)
+            for thread in home.threads:
+                thread.program = self.body(thread, *self.values)
+
+    def _schedule(self) -> None:
+        self.window = len(self.order) * self.width if self.program.meets_grid else WINDOW
         pick = self.random.random
         while True:
+            self._admit(self.window)
             ready = self.ready
             while ready:
                 place = int(pick() * len(ready))
@@ -116,7 +142,7 @@ class _Run:
                 ready[place] = ready[-1]
                 ready.pop()
                 self._step(thread)
-            if not self._unstick():
+            if not self._unstick() and not self.order:
                 return
 
     def _step(self, thread: Thread) -> None:
@@ -133,9 +159,12 @@ class _Run:
             self._leave(thread)
             return
         thread.reply = None
+        self.machine.tick()
         if event is None:
-            self.machine.tick()
             self.ready.append(thread)
+            self.idle += 1
+            if self.idle % PATIENCE == 0:  # they may be waiting for a block that has not started
+                self._admit(self.alive + 1)
             return
         thread.event = event
         kind = event[0]
@@ -159,7 +188,10 @@ class _Run:
         thread.gone = True
         self.alive -= 1
         home.alive -= 1
-        home.left = thread
+        home.left = self.left = thread
+        if home.alive == 0:
+            self.blocks.remove(home)
+            self._admit(self.window)
         if home.waiting and len(home.waiting) == home.alive:
             self._release_block(home)
         if self.at_grid and len(self.at_grid) == self.alive:
@@ -224,9 +256,11 @@ class _Run:
             return
         first = group[0]
         other = next((t for t in group if t.event[1] != first.event[1]), None)
-        missing = next((t for b in self.blocks for t in b.threads if t not in set(group)), None)
-        if other is not None or missing is not None:
-            self._divergence(first, other if other is not None else missing)  # type: ignore[arg-type]
+        present = set(group)
+        elsewhere = next((t for b in self.blocks for t in b.threads if t not in present), self.left)
+        absent = other if other is not None else elsewhere
+        if absent is not None:
+            self._divergence(first, absent)
         by_block: dict[int, list[Thread]] = {}
         for thread in group:
             by_block.setdefault(thread.block, []).append(thread)
@@ -295,8 +329,7 @@ class _Run:
         return Party(thread.home.place, thread.place, node)
 
     def _at(self, block: int, lane: int, site: int) -> Party:
-        thread = self.blocks[block].threads[lane]
-        return Party(thread.home.place, thread.place, self.program.sites[site])
+        return Party(coordinates(block, self.grid), coordinates(lane, self.block), self.program.sites[site])
 
 
 def _lanes(mask: int) -> list[int]:
@@ -316,7 +349,7 @@ def _ranges(lanes: list[int]) -> str:
     return ", ".join(parts) or "none"
 
 
-def _literal_wraps(program: Program) -> frozenset[int]:
+def literal_wraps(program: Program) -> frozenset[int]:
     """The sites whose negative index is written as a literal, `x[-1]`: there it is meant."""
     return frozenset(
         number

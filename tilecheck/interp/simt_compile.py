@@ -26,6 +26,7 @@ from tilecheck.ir.kernel import (
 )
 from tilecheck.ir.simt import (
     Atomic,
+    Barrier,
     FillSlice,
     Store,
     Unread,
@@ -35,13 +36,14 @@ from tilecheck.ir.simt import (
 @dataclass(frozen=True, slots=True)
 class Program:
     """A compiled kernel. `make(runtime)` binds it to one launch; `sites` are the nodes that accesses refer to;
-    `waits` says whether it is a generator; `written` are the arrays that may be stored to, by IR name.
+    `waits` says whether it is a generator, `meets_grid` whether it has a grid barrier; `written` are the arrays that may be stored to, by IR name.
     """
 
     kernel: Kernel
     make: Callable[[Any], Callable[..., Any]]
     sites: tuple[Node, ...]
     waits: bool
+    meets_grid: bool
     written: frozenset[str]
     text: str
 
@@ -50,9 +52,12 @@ def compile_kernel(kernel: Kernel) -> Program:
     """Compile `kernel`. Never raises for a kernel that a frontend made."""
     writer = Writer(kernel)
     text = writer.kernel_text()
+    meets = any(isinstance(node, Barrier) and node.scope == "grid" for node in walk(*kernel.body))
     scope: dict[str, Any] = {}
     exec(compile(text, f"<{kernel.name}>", "exec"), scope)
-    return Program(kernel, scope["make"], tuple(writer.sites), writer.waits(kernel.body), written_arrays(kernel), text)
+    return Program(
+        kernel, scope["make"], tuple(writer.sites), writer.waits(kernel.body), meets, written_arrays(kernel), text
+    )
 
 
 def written_arrays(kernel: Kernel) -> frozenset[str]:

@@ -7,7 +7,6 @@ the run is inexact.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -109,6 +108,7 @@ class Machine:
         constants: dict[str, object],
         max_steps: int,
         allowed_wraps: frozenset[int],
+        track: bool = True,
     ) -> None:
         self.program = program
         self.arguments = arguments
@@ -117,6 +117,7 @@ class Machine:
         self.steps = max_steps
         self.reasons: set[str] = set()
         self.watch = Watch(allowed_wraps)
+        self.track = track
         self.memory = Memory(self.watch)
         self.cells: dict[int, Cell] = {}
         self._const: dict[str, Arr] = {}
@@ -137,7 +138,7 @@ class Machine:
                 raise ValueError(f"no value for parameter `{param.name}` of kernel `{self.program.kernel.name}`")
             value = self.arguments[param.name]
             if isinstance(value, np.ndarray):
-                tracked = any(np.may_share_memory(value, other) for other in written)
+                tracked = self.track and any(np.may_share_memory(value, other) for other in written)
                 unit = min(units) if tracked and any(_odd_overlap(value, other) for other in written) else None
                 values.append(Arr(value, param.name, "global", self.cells if tracked else None, unit))
             elif isinstance(value, np.void):
@@ -147,19 +148,6 @@ class Machine:
             else:
                 values.append(value)
         return values
-
-    def blocks(self, grid: Extents, block: Extents) -> list[Block]:
-        """All blocks of a launch with their threads, x fastest."""
-        width = block[0] * block[1] * block[2]
-        result: list[Block] = []
-        places = itertools.product(range(grid[2]), range(grid[1]), range(grid[0]))
-        inside = [(x, y, z) for z in range(block[2]) for y in range(block[1]) for x in range(block[0])]
-        for number, (z, y, x) in enumerate(places):
-            home = Block(number, (x, y, z), width)
-            own = [0] * width
-            home.threads = [Thread(home, lane, place, grid, block, own) for lane, place in enumerate(inside)]
-            result.append(home)
-        return result
 
     # ---- bookkeeping
 
@@ -227,8 +215,8 @@ class Machine:
                 t.home.pool = np.zeros(self.dynamic_shared, np.uint8)
             count = self.dynamic_shared // dtype.itemsize
             array = t.home.pool[: count * dtype.itemsize].view(dtype)
-            return Arr(array, node.name, "shared", t.home.cells, self._unit)
-        return Arr(np.zeros(shape, dtype), node.name, "shared", t.home.cells)
+            return Arr(array, node.name, "shared", t.home.cells if self.track else None, self._unit)
+        return Arr(np.zeros(shape, dtype), node.name, "shared", t.home.cells if self.track else None)
 
     def _constant(self, node: AllocArray) -> Arr:
         value = self.program.kernel.constants.get(node.source or "")
@@ -309,6 +297,11 @@ class Machine:
             self.inexact("a loop with step 0")
             return range(0)
         return range(int(start), int(stop), int(step))
+
+
+def coordinates(number: int, extents: Extents) -> Extents:
+    """The place of thread or block `number`, x fastest."""
+    return (number % extents[0], number // extents[0] % extents[1], number // (extents[0] * extents[1]))
 
 
 def _positions(index: tuple[Any, ...], ndim: int) -> list[int]:

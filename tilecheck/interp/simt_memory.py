@@ -28,8 +28,8 @@ class Cell:
     def __init__(self) -> None:
         self.write: tuple[int, int, int, int] | None = None  # block, lane, time, site
         self.value: object = None
-        self.reads: dict[Key, tuple[int, int]] = {}  # (block, lane) -> time, site
-        self.atomics: dict[Key, tuple[int, int]] = {}
+        self.reads: dict[Key, tuple[int, int]] | None = None  # (block, lane) -> time, site
+        self.atomics: dict[Key, tuple[int, int]] | None = None
         self.box: Mailbox | None = None
         self.written = False
 
@@ -212,6 +212,8 @@ class Memory:
                     break
         if not cell.written and a.space == "shared":
             self.watch.unset(t, a, i, k)
+        if cell.reads is None:
+            cell.reads = {}
         cell.reads[t.block, t.lane] = (t.time, k)
 
     def note_write(self, t: Timed, cell: Cell, a: Arr, i: Any, k: int, value: object) -> None:
@@ -236,12 +238,14 @@ class Memory:
         write = cell.write
         if write is not None and not t.knows(write[0], write[1], write[2]):
             self.watch.race(t, (write[0], write[1], write[3]), ("write", "atomic"), a, i, k, False)
-        for (block, lane), (time, site) in cell.reads.items():
+        for (block, lane), (time, site) in (cell.reads or {}).items():
             if not t.knows(block, lane, time):
                 self.watch.race(t, (block, lane, site), ("read", "atomic"), a, i, k, False)
                 break
         if not cell.written and a.space == "shared":
             self.watch.unset(t, a, i, k)
+        if cell.atomics is None:
+            cell.atomics = {}
         cell.atomics[t.block, t.lane] = (t.time, k)
         cell.written = True
         if cell.box is None:

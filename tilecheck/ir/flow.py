@@ -180,10 +180,11 @@ class Borrow(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move(Instr):
-    """The memory of `src` is given away, by what `by` says (`into_partition`, "a parameter of `f`")."""
+    """The memory of `src` is given away by `by` (`z.into_partition(128)`, `f(z)`), there as the parameter `param`."""
 
     src: Var
     by: str
+    param: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,11 +214,12 @@ class Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Build(Instr):
-    """`into` is a lazy op that holds its `uses`."""
+    """`into` is a lazy op of `callee` that holds its `uses`."""
 
     into: Var
     site: Site
     uses: tuple[Use, ...]
+    callee: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

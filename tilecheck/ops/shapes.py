@@ -320,13 +320,22 @@ def _extract_type(x: Type, index: Type, shape: Type, /) -> Type:
                 None,
                 1,
             )
-    return TileType(tile.dtype, new, tile.void)
+    return TileType(tile.dtype, new, voids(*((a, edge) for a, edge in tile.void if new[a] == tile.shape[a])))
+
+
+def _extract_mixes(x: Type, index: Type, shape: Type, /) -> Sequence[tuple[int, int]]:
+    """The axes that are cut: a part may lie beyond the edge as a whole, so the tile itself must not hang over."""
+    del index
+    tile = one_tile("extract", x)
+    new = shape_of("extract", shape.items if isinstance(shape, TupleType) else (shape,), 2)
+    return tuple((0, axis) for axis, (whole, part) in enumerate(zip(tile.shape, new, strict=True)) if whole != part)
 
 
 @op(
     "shape",
     result=_extract_type,
-    lanes=Lanes.MOVE,
+    lanes=Lanes.MIX,
+    mixes=_extract_mixes,
     method_of=("tile",),
     stub=tuple(
         f"{prefix}def extract({receiver}: {_ANY}, index: {index}, shape: {shape}, /) -> Tile[T, {names}]"

@@ -16,6 +16,16 @@ _WORDS = {
     "shared-initialised": "shared memory is written before it is read",
 }
 
+_RUNGS = {
+    "provenance": "the index comes from the partition itself",
+    "static": "extents are known",
+    "block-id": "the block's own position",
+    "declared": "`requires` says so",
+    "launch": "compared at each launch",
+    "hoisted": "one assert before the loop",
+    "in-place": "an assert at the access",
+}
+
 
 def rule_page(page: Page) -> str:
     """A rule: what it rejects, why, a bad and a good example."""
@@ -49,7 +59,8 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
         width = max(len(f"{access.array}, axis {access.axis}") for access in kernel.accesses)
         for access in kernel.accesses:
             place = f"{access.array}, axis {access.axis}"
-            yield f"  line {access.line:>4}  {place:<{width}}  {access.rung}"
+            why = f": {access.reason}" if access.reason else ""
+            yield f"  line {access.line:>4}  {place:<{width}}  {_RUNGS.get(access.rung, access.rung)}{why}"
     if kernel.assumptions:
         yield ""
         yield "assumed of every launch:"

@@ -76,7 +76,7 @@ def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
             for name, shown in kernel.verdicts.items()
         },
     }
-    if kernel.track in ("tile", "cutile"):
+    if kernel.track == "tile":
         values["accesses"] = [
             {"line": access.line, "array": access.array, "axis": access.axis, "rung": access.rung}
             for access in kernel.accesses

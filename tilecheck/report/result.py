@@ -24,12 +24,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownAccess:
-    """Where one access of a tile kernel went on the bounds ladder."""
+    """Where one access of a tile kernel went on the bounds ladder, and why a check stays in the kernel, if one does."""
 
     line: int
     array: str
     axis: int
     rung: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tilecheck.checked import Checked
 from tilecheck.ir.kernel import Kernel
-from tilecheck.report.result import KernelSummary, Shown
+from tilecheck.report.result import KernelSummary, Shown, ShownAccess
 from tilecheck.verify.verdict import Answer, Property
 
 
@@ -17,13 +17,19 @@ def summaries(checked: Checked) -> tuple[KernelSummary, ...]:
 
 def _each(checked: Checked) -> Iterator[KernelSummary]:
     for tile in checked.tile:
-        yield _summary(tile.kernel, (), tile.verdicts)
+        accesses = tuple(ShownAccess(a.line, a.array, a.axis, a.rung, a.reason) for a in tile.accesses)
+        yield _summary(tile.kernel, (), tile.verdicts, accesses)
     for simt in checked.simt:
         yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
 
 
-def _summary(kernel: Kernel, assumptions: tuple[str, ...], verdicts: Mapping[Property, Answer]) -> KernelSummary:
+def _summary(
+    kernel: Kernel,
+    assumptions: tuple[str, ...],
+    verdicts: Mapping[Property, Answer],
+    accesses: tuple[ShownAccess, ...] = (),
+) -> KernelSummary:
     shown = {
         str(name): Shown(str(answer.verdict), answer.conditions, answer.reason) for name, answer in verdicts.items()
     }
-    return KernelSummary(kernel.path, kernel.span.line, kernel.name, kernel.track, assumptions, shown)
+    return KernelSummary(kernel.path, kernel.span.line, kernel.name, kernel.track, assumptions, shown, accesses)

@@ -147,13 +147,14 @@ def _message(broken: Broken) -> str:
         case Break.IDLE:
             return f"cannot borrow `{place}` exclusively: `{holder}` is used again later"
         case Break.BUILT:
-            return f"cannot {'write' if broken.writes else 'read'} `{place}` while the op of `{holder}` holds it"
+            return f"cannot {'write' if broken.writes else 'read'} `{place}` while `{holder}` holds it"
         case Break.MOVED_BUILT:
-            return f"cannot move `{place}` while the op of `{holder}` holds it"
+            return f"cannot move `{place}` while `{holder}` holds it"
         case Break.MOVED_IDLE:
-            return f"cannot move `{place}`: `{holder}`, which borrows from it, is used again later"
+            still = "is used again later" if broken.later is not None else "is still there"
+            return f"cannot move `{place}`: `{holder}`, which borrows from it, {still}"
         case _:
-            return f"cannot borrow `{place}` while the op of `{holder}` holds it"
+            return f"cannot borrow `{place}` while `{holder}` holds it"
 
 
 def _labels(broken: Broken) -> Iterator[Label]:
@@ -172,6 +173,8 @@ def _help(broken: Broken) -> str:
     match broken.kind:
         case Break.ONE_CALL:
             return f"pass two tensors: make a copy of `{broken.place}`, or write to a new one"
+        case Break.MOVED_IDLE if broken.later is None:
+            return f"`del {broken.holder}` first"
         case Break.IDLE | Break.MOVED_IDLE:
             return f"use `{broken.holder}` for the last time before this line, or take it anew after it"
         case _:

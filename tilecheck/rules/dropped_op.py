@@ -77,6 +77,6 @@ def build_only() -> None:
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """The ops that no path runs, hands on or drops by name."""
     for site in checked.host.dropped if checked.host is not None else ():
-        message = f"the op of `{site.name}` is never run"
+        message = f"`{site.name}` is built and never run"
         yield Diagnostic("dropped-op", SEVERITY, message, site.span, help="add `.sync()`, or `del` it if that is meant")
     yield from checked.faults_of("dropped-op", SEVERITY)

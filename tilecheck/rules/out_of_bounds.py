@@ -2,7 +2,8 @@
 
 Why: nothing on the device stops it. A read brings in memory of somebody else, a write destroys it, and a negative index
 wraps once to the other end. In a tile kernel an index that cannot be right is found from constants and extents; in a
-thread-level kernel with the launch that shows it.
+thread-level kernel with the launch that shows it, surplus threads of the last block included. A literal `a[-1]` is
+meant and allowed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Literal
 
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.verify.wording import diagnose
 
 SEVERITY: Literal["error", "warning"] = "error"
 
@@ -45,6 +47,33 @@ class BM(Dim): ...
 @tc.kernel
 def last(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
     z.store(x.partition(BM)[-1])  # error
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def double(a):
+    i = cuda.grid(1)
+    a[i] *= 2  # error
+
+
+double[2, 64](np.ones(100))
+""",
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def difference(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a[i] - a[i - 1]  # error
+
+
+difference[1, 64](np.ones(64), np.zeros(64))
 """,
 )
 
@@ -80,9 +109,24 @@ def last(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
     xs = x.partition(BM)
     z.store(xs[xs.num_tiles(0) - 1])
 """,
+    """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def double(a):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] *= 2
+
+
+double[2, 64](np.ones(100))
+""",
 )
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """Indices that no launch can put right."""
+    """Indices that no launch can put right, and those that the executor saw stray."""
     yield from checked.faults_of("out-of-bounds", SEVERITY)
+    yield from (diagnose(finding, SEVERITY) for finding in checked.refuted("out-of-bounds"))

@@ -69,9 +69,10 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
         labels: tuple[Label, ...] = ()
         if broken.origin is not None:
             again = ", in an earlier round" if broken.origin == broken.span else ""
-            labels = (Label(broken.origin, f"`{broken.place}` is moved here, by `{broken.holder}`{again}"),)
-        owned = "Owned" in broken.holder
-        way_out = "give the function a copy" if owned else f"take it back first: `{broken.place} = ....unpartition()`"
-        message = f"`{broken.by}` uses `{broken.place}` after it was moved"
+            taker = f"`{broken.holder}`, whose `{broken.param}` is `Owned`" if broken.param else f"`{broken.holder}`"
+            labels = (Label(broken.origin, f"`{broken.place}` is moved here, by {taker}{again}"),)
+        way_out = "give away a copy" if broken.param else "take it back first, with `unpartition()` of the partition"
+        via = "" if broken.by.startswith(broken.place) else f", through `{broken.by}`"
+        message = f"`{broken.place}` is used after it was moved{via}"
         yield Diagnostic("use-after-move", SEVERITY, message, broken.span, None, labels, way_out)
     yield from checked.faults_of("use-after-move", SEVERITY)

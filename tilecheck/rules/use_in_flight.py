@@ -141,7 +141,15 @@ def main() -> None:
 )
 
 
-_KINDS = (Break.RUNNING, Break.MOVED_RUNNING, Break.COPY, Break.UNORDERED, Break.OWNER, Break.FREED)
+_KINDS = (
+    Break.RUNNING,
+    Break.MOVED_RUNNING,
+    Break.MOVED_CAPTURED,
+    Break.COPY,
+    Break.UNORDERED,
+    Break.OWNER,
+    Break.FREED,
+)
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
@@ -159,7 +167,7 @@ def _message(broken: Broken) -> str:
     match broken.kind:
         case Break.RUNNING:
             return f"cannot {use} `{place}`: `{holder}` may still be running on it"
-        case Break.MOVED_RUNNING:
+        case Break.MOVED_RUNNING | Break.MOVED_CAPTURED:
             return f"cannot move `{place}`: `{holder}` still uses it"
         case Break.COPY:
             return f"`{broken.by}` {use}s `{place}` while a copy is in flight"
@@ -194,6 +202,8 @@ def _help(broken: Broken) -> str:
             return f"record an event on `{first}` and let `{second}` wait for it"
         case Break.OWNER:
             return f"keep `{broken.place}` alive: pass `owner={broken.place}`"
+        case Break.MOVED_CAPTURED:
+            return f"drop the graph first: `del {broken.holder}`"
         case Break.FREED:
             return f"`{broken.place}.record_stream({broken.holder})`, or wait for `{broken.holder}` first"
         case _:

@@ -72,7 +72,7 @@ def _implies(
     for poly in (goal, *given):
         for atom in poly.atoms():
             if isinstance(atom, Quotient):
-                rows.update(map(_row, _definition(atom)))
+                rows.update(map(_row, _definition(atom, known)))
     seen: set[Monomial] = set()
     for row in tuple(rows):
         for monomial, _ in row[0]:
@@ -82,9 +82,9 @@ def _implies(
     return _contradicts(rows)
 
 
-def _definition(atom: Quotient) -> Iterator[Poly]:
+def _definition(atom: Quotient, known: Callable[[Atom], Bounds] | None) -> Iterator[Poly]:
     """What defines a quotient by a divisor of at least 1."""
-    low, _ = bounds(atom.right)
+    low, _ = bounds(atom.right, known)
     if low is None or low < 1:
         return
     q = Poly.of(atom)

@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from tilecheck.diagnostic import Witness
-from tilecheck.interp.simt import Extents, Kind, SimtFault, run
+from tilecheck.interp.simt import Extents, Kind, SimtFault, SimtRun, run
 from tilecheck.interp.simt_compile import Program, compile_kernel
 from tilecheck.interp.simt_machine import host_values
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
 
 Number = int | float | bool
-_MAX_THREADS = 4096
+_MAX_THREADS = 40_000
+# The ways in which unknown contents are filled, see `filled`.
+FILLS = 6
 _MAX_ELEMENTS = 1 << 22
 _MAX_STEPS = 400_000
 _LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
@@ -82,17 +84,7 @@ def replay(
     best: SimtFault | None = None
     wanted = set(nodes)
     for attempt in range(attempts):
-        arguments = _arguments(program.kernel, scenario, attempt)
-        result = run(
-            program,
-            arguments,
-            scenario.grid,
-            scenario.block,
-            dynamic_shared=scenario.dynamic_shared,
-            seed=attempt,
-            constants=dict(scenario.constants),
-            max_steps=_MAX_STEPS,
-        )
+        result = run_once(program, scenario, attempt)
         for fault in result.of(kind):
             if fault.same_value and not same_value:
                 continue
@@ -103,6 +95,20 @@ def replay(
         if best is not None and not wanted:
             return best
     return best
+
+
+def run_once(program: Program, scenario: Scenario, attempt: int) -> SimtRun:
+    """One run of `scenario`; `attempt` picks the schedule and how unknown contents are filled."""
+    return run(
+        program,
+        _arguments(program.kernel, scenario, attempt),
+        scenario.grid,
+        scenario.block,
+        dynamic_shared=scenario.dynamic_shared,
+        seed=attempt,
+        constants=dict(scenario.constants),
+        max_steps=_MAX_STEPS,
+    )
 
 
 def witness(fault: SimtFault, scenario: Scenario) -> Witness:
@@ -148,7 +154,7 @@ def _array(
         array = _window(known, dtype, shape, attempt, buffers)
     else:
         given = host_values(known) if known is not None and known.shape == shape else None
-        array = given if given is not None else filled(shape, dtype, attempt)
+        array = given if given is not None else filled(shape, dtype, attempt, scenario.scalars)
     for index, value in scenario.elements.get(name, {}).items():
         if len(index) == len(shape) and all(0 <= i < n for i, n in zip(index, shape, strict=True)):
             array[index] = value
@@ -184,7 +190,7 @@ def _window(
     """A strided view of the buffer that all arguments of one device array share."""
     buffer = buffers.made.get(known.buffer)
     if buffer is None or buffer.dtype != dtype:
-        buffer = filled((buffers.reaches[known.buffer],), dtype, attempt)
+        buffer = filled((buffers.reaches[known.buffer],), dtype, attempt, {})
         given = host_values(known) if known.contiguous() and known.shape == shape and known.offset == 0 else None
         if given is not None:
             buffer[: given.size] = given.ravel()
@@ -204,13 +210,22 @@ def _dtype(param: TensorParam | ScalarParam, known: HostArray | None, attempt: i
     return np.dtype("int64" if attempt % 2 == 0 else "float64")
 
 
-def filled(shape: tuple[int, ...], dtype: np.dtype[Any], attempt: int) -> np.ndarray[Any, Any]:
-    """An array of unknown contents, filled in the way of `attempt`: counting, zeros, ones, random small numbers."""
+def filled(
+    shape: tuple[int, ...], dtype: np.dtype[Any], attempt: int, scalars: Mapping[str, Number]
+) -> np.ndarray[Any, Any]:
+    """An array of unknown contents, filled in the way of `attempt`: counting, zeros, ones, random small numbers,
+    negative numbers, a scalar of the launch.
+    """
     size = math.prod(shape)
-    if dtype.names is not None or attempt % 4 == 1:
+    way = attempt % FILLS
+    if dtype.names is not None or way == 1:
         return np.zeros(shape, dtype)
-    if attempt % 4 == 0:
+    if way == 0:
         return (np.arange(size) % 7).astype(dtype).reshape(shape)
-    if attempt % 4 == 2:
+    if way == 2:
         return np.ones(shape, dtype)
+    if way == 4:
+        return (-1 - np.arange(size) % 7).astype(dtype).reshape(shape)
+    if way == 5:
+        return np.full(shape, next(iter(scalars.values()), 3)).astype(dtype)
     return np.random.default_rng(attempt).integers(0, 8, size).astype(dtype).reshape(shape)

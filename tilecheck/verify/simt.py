@@ -1,18 +1,126 @@
-"""What the prover found out about one SIMT kernel."""
+"""What the prover found out about one SIMT kernel: the report that rules, listings and launches read.
+
+`check_kernel` analyses a kernel for the launches that the checked files show, or for any launch if they show none (and
+always, if the kernel carries our annotations), and keeps the worst verdict per property. Everything in a report is
+plain data without IR nodes, so that it can be cached.
+
+Worked example: for `i = cuda.grid(1); if i < c.size: c[i] = a[i]` without a launch the report says race-free proven,
+barriers-uniform proven, in-bounds proven-given `a.size >= c.size`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
+from tilecheck.diagnostic import Span, Witness
 from tilecheck.ir.kernel import Kernel
-from tilecheck.verify.verdict import Answer, Property
+from tilecheck.verify.verdict import Answer, Property, Verdict
+
+if TYPE_CHECKING:
+    from tilecheck.frontend.launches import Launch
+
+# Processor seconds per kernel, and launches per kernel that are looked at.
+BUDGET = 10.0
+MOST_LAUNCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One access or barrier of a finding: where it stands, what it does, and its source as text."""
+
+    span: Span
+    does: Literal["reads", "writes", "updates", "meets"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A refuted property: data for a rule to word.
+
+    `places` are the two accesses of a race, the access of a stray index, the barrier. `scope` says how the two threads
+    are related. `launch` is the call that shows it, None if any launch may. `contents` is set when it takes certain
+    array contents. `advice` is one way out.
+    """
+
+    rule: str
+    kernel: str
+    places: tuple[Place, ...]
+    witness: Witness
+    scope: str = ""
+    array: str | None = None
+    space: str = ""
+    extent: tuple[int, ...] = ()
+    launch: Span | None = None
+    contents: bool = False
+    advice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SimtReport:
-    """One SIMT kernel after proof: a verdict per property, and what was assumed."""
+    """One SIMT kernel after proof: a verdict per property, what was assumed, what was refuted, and why it holds."""
 
     kernel: Kernel
     assumptions: tuple[str, ...] = ()
     verdicts: Mapping[Property, Answer] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    unsafe: bool = False
+
+    @property
+    def annotated(self) -> bool:
+        """Whether the signature carries our annotations, so that unknown is an error."""
+        return self.kernel.track == "simt"
+
+    def conditions(self) -> tuple[str, ...]:
+        """The launch conditions of all properties, each once."""
+        return tuple(dict.fromkeys(c for answer in self.verdicts.values() for c in answer.conditions))
+
+
+def launches_of(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """Those of `launches` that launch `kernel`."""
+    first, last = kernel.lines
+    return tuple(
+        launch for launch in launches if launch.kernel.path == kernel.path and first <= launch.kernel.line <= last
+    )
+
+
+_ORDER = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: float = BUDGET) -> SimtReport:
+    """Prove or refute the four properties of `kernel` within `budget` seconds of processor time.
+
+    `launches` are those of this kernel; of more than four, the first are taken.
+    """
+    from tilecheck.verify.findings import finding_of
+    from tilecheck.verify.prove import prove
+    from tilecheck.verify.reasons import reasons
+    from tilecheck.verify.usage import Usage
+
+    usage = Usage(kernel)
+    wanted: list[Launch | None] = list(launches[:MOST_LAUNCHES])
+    if not wanted or kernel.track == "simt":
+        wanted = [None]
+    proofs = [prove(kernel, usage, launch, budget / len(wanted)) for launch in wanted]
+    verdicts: dict[Property, Answer] = {}
+    for name in Property:
+        answers = [proof.answers[name] for proof in proofs]
+        worst = max(answers, key=lambda answer: _ORDER.index(answer.verdict))
+        conditions = tuple(dict.fromkeys(c for a in answers if a.verdict is worst.verdict for c in a.conditions))
+        verdicts[name] = Answer(worst.verdict, conditions, worst.reason)
+    found: dict[tuple[object, ...], Finding] = {}
+    for proof in proofs:
+        for refuted in proof.refuted:
+            finding = finding_of(kernel, proof, refuted)
+            found.setdefault((finding.rule, finding.array, finding.places[0].span), finding)
+    assumptions = tuple(dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions))
+    return SimtReport(
+        kernel,
+        assumptions,
+        verdicts,
+        tuple(found.values()),
+        tuple(dict.fromkeys(note for proof in proofs for note in reasons(proof))),
+        usage.unsafe,
+    )

@@ -20,6 +20,7 @@ from tilecheck.verify.tile_coverage import coverage
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
 from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
+from tilecheck.verify.tile_stores import settle_stores
 from tilecheck.verify.tile_types import infer
 from tilecheck.verify.tile_walk import Walk
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -38,7 +39,9 @@ def check_kernel(
     types = dict(inferred.types)
     settled = settle(special, types)
     ledger = Ledger(settled, types)
-    Walk(ledger, types).run()
+    steps = Walk(ledger, types)
+    steps.run()
+    settle_stores(ledger, steps.lanes, types)
     for mixed in inferred.mixed:
         ledger.divides(mixed)
     faults = [*inferred.faults, *ledger.faults, *_strict(settled, ledger.accesses)]

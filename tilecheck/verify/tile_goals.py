@@ -121,6 +121,13 @@ def _never(goal: Goal, path: Path) -> str | None:
 
 def _shown(goal: Goal, facts: Sequence[Comparison], path: Path) -> bool:
     """Whether the goal follows; above also as `index * tile < extent`, which is the same for a positive tile."""
+    chosen = path.choices.get(goal.index.atom) if isinstance(goal.index.atom, Fresh) else None
+    if chosen is not None:
+        relation, options = chosen
+        return all(
+            _shown(replace(goal, index=one), [*facts, *(compare(relation, one, other) for other in options)], path)
+            for one in options
+        )
     if not implies(facts, compare(">=", goal.index, ZERO), known=path.known):
         return False
     if implies(facts, compare("<", goal.index, goal.count), known=path.known):
@@ -235,13 +242,20 @@ def _asserted(goal: Goal, path: Path, kernel: str) -> Outcome:
             break
         best = Outcome("hoisted", (), reason, frame, low, high, guards)
     if best is None:
-        return Outcome("in-place", _early(goal, goal.index, goal.index, path, kernel), reason)
-    return replace(best, conditions=_early(goal, best.low, best.high, path, kernel))
+        return Outcome("in-place", _early(goal, goal.index, goal.index, path, kernel, None), reason)
+    return replace(best, conditions=_early(goal, best.low, best.high, path, kernel, best.loop))
 
 
-def _early(goal: Goal, low: Poly, high: Poly, path: Path, kernel: str) -> tuple[LaunchCondition, ...]:
-    """The same check on the host, where every operand is a scalar, extent or Dim and the path to it is readable."""
-    whole = dict.fromkeys([*path.path, *_rounds(path)])
+def _early(
+    goal: Goal, low: Poly, high: Poly, path: Path, kernel: str, before: LoopFrame | None
+) -> tuple[LaunchCondition, ...]:
+    """The same check on the host, where every operand is a scalar, extent or Dim and the path to it is readable. An
+    assert `before` a loop does not depend on what holds for its variable.
+    """
+    inside = path.loops[path.loops.index(before) :] if before is not None else []
+    counted = {f.range.atom for f in inside if f.range is not None}
+    facts = [c for c in path.path if not counted & {*c.left.atoms(), *c.right.atoms()}]
+    whole = dict.fromkeys([*facts, *_rounds(path)])
     readable = host_comparisons(tuple(whole))
     if path.unreadable or len(readable) < len(whole) or not all(host_known(p) for p in (low, high, goal.count)):
         return ()

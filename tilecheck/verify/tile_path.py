@@ -86,6 +86,8 @@ class Path:
     path: list[Comparison] = field(default_factory=list)
     values: Values | None = field(default_factory=dict)
     ranges: dict[Fresh, Range] = field(default_factory=dict)
+    # The value of a `min` or `max` is one of these, and in this relation to the others.
+    choices: dict[Fresh, tuple[Relation, tuple[Poly, ...]]] = field(default_factory=dict)
     loops: list[LoopFrame] = field(default_factory=list)
     # How many branches stand around the statement.
     depth: int = 0

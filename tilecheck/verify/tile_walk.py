@@ -47,10 +47,12 @@ from tilecheck.ir.kernel import (
 from tilecheck.ir.types import Extent as TileExtent
 from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, TupleType, Type, ViewType
 from tilecheck.symbolic.linear import ZERO, Fresh, LaunchAxis, Poly, Scalar, ceil_div, divide, fits_int64
+from tilecheck.symbolic.requires import Relation
 from tilecheck.verify.tile_goals import Goal
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
 from tilecheck.verify.tile_report import ArrayAccess
+from tilecheck.verify.tile_stores import Lanes, note, spread
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Walk:
 
     ledger: Ledger
     types: Mapping[Node, Type]
+    lanes: Lanes = field(default_factory=Lanes)
     # Values that leave an inlined function by `return`, per function that is open.
     returns: list[list[tuple[Values, Value]]] = field(default_factory=list)
     foreign: list[Span] = field(default_factory=list)
@@ -207,14 +210,14 @@ class Walk:
             _, high = path.bounds(count)
             atom = path.fresh(f"index[{axis}]", 0, None if high is None else high - 1)
             item = Poly.of(atom)
-            start = ZERO
+            start, stop = ZERO, count
             if pairs is not None and pairs[axis] is not None:
                 start, length = pairs[axis]  # type: ignore[misc]
                 path.assume([compare(">=", item, start)])
                 if length is not None and fits_int64(start + length, path.known):
-                    path.assume([compare("<", item, start + length)])
-            path.ranges[atom] = Range(atom, start, count, 1, None)
-            path.assume([compare("<", item, count)])
+                    stop = start + length
+            path.ranges[atom] = Range(atom, start, stop, 1, None)
+            path.assume([compare("<", item, count), compare("<", item, stop), compare("<", start, stop)])
             items.append(item)
         return Minted(tuple(items))
 
@@ -400,6 +403,7 @@ class Walk:
         for _, value in node.kwargs:
             self.value(value)
         first = self.types.get(node.args[0]) if node.args else None
+        note(self.lanes, node, args, self.types, self.span(node), [frame.node for frame in self.ledger.path.loops])
         match node.op:
             case "block_id" | "num_blocks":
                 axis = args[0].constant if isinstance(args[0], Poly) else None
@@ -434,7 +438,9 @@ class Walk:
         lows, highs = [e[0] for e in ends if e[0] is not None], [e[1] for e in ends if e[1] is not None]
         whole = len(lows) == len(ends) and len(highs) == len(ends)
         atom = path.fresh(op, pick(lows) if whole else None, pick(highs) if whole else None)
-        path.assume([compare("<=" if op == "minimum" else ">=", Poly.of(atom), p) for p in polys])
+        relation: Relation = "<=" if op == "minimum" else ">="
+        path.choices[atom] = (relation, tuple(polys))
+        path.assume([compare(relation, Poly.of(atom), p) for p in polys])
         return Poly.of(atom)
 
     def num_tiles(self, of: Type | None, axis: Value) -> Value:
@@ -454,7 +460,7 @@ class Walk:
 
     def tiles(self, node: OpCall, index: Sequence[Value], view: ViewType) -> None:
         """A load through a view: a goal per axis."""
-        parts = _spread(index)
+        parts = spread(index)
         for axis, tile in enumerate(view.shape):
             item = parts[axis] if axis < len(parts) else None
             along = view.permute[axis]
@@ -464,7 +470,7 @@ class Walk:
 
     def subtiles(self, node: OpCall, index: Sequence[Value], part: SubTilesType) -> None:
         """A load or store of sub-tiles: local indices below the local tile count."""
-        parts = _spread(index)
+        parts = spread(index)
         for axis, tile in enumerate(part.shape):
             item = parts[axis] if axis < len(parts) else None
             self.goal(
@@ -544,15 +550,6 @@ class Walk:
             if isinstance(index, Poly) and axis < len(items):
                 items[axis] = index
         return Minted(tuple(items)) if items else None
-
-
-def _spread(index: Sequence[Value]) -> tuple[Value, ...]:
-    """Indices one by one: a minted index or a tuple stands for all."""
-    if len(index) == 1 and isinstance(index[0], Minted):
-        return index[0].items
-    if len(index) == 1 and isinstance(index[0], tuple):
-        return index[0]
-    return tuple(index)
 
 
 def _arithmetic(op: str, a: Value, b: Value, ledger: Ledger) -> Value:

@@ -1,0 +1,103 @@
+"""What must hold at each launch: the grid, and the conditions that the checks of the kernel left to the host.
+
+The grid comes from the outputs. Exact ones (`partition`, mapped ones) define it and must all agree; a prefix accepts any
+grid that is not larger on any axis and defines none. `with_grid` is an override that is checked against both; without an
+exact output it is the only source.
+
+Conditions are those of the bounds ladder, of void lanes and of `requires`. They are evaluated at every launch, cached
+kernels included, and fail closed: what cannot be evaluated refuses the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime import layout as lay
+from tilecheck_runtime.backends import Grid
+from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
+from tilecheck_runtime.errors import LaunchRefused, UsageError
+
+AXES = "xyz"
+
+
+def infer_grid(kernel: str, arguments: tuple[Argument, ...]) -> Grid | None:
+    """The grid that the exact outputs define; None if there is none. Raises LaunchRefused if two disagree."""
+    exact = [a for a in arguments if isinstance(a, TensorArgument) and a.tile is not None and a.exact]
+    if not exact:
+        return None
+    grid = _grid_of(exact[0])
+    for other in exact[1:]:
+        if _grid_of(other) != grid:
+            raise LaunchRefused(
+                f"the outputs of `{kernel}` want different grids: {exact[0].name} {grid}, {other.name} {_grid_of(other)}",
+                "partition them into the same number of tiles on each axis",
+                points=(_arithmetic(exact[0]), _arithmetic(other)),
+            )
+    _check_prefixes(kernel, arguments, grid)
+    return grid
+
+
+def override_grid(kernel: str, arguments: tuple[Argument, ...], given: tuple[Any, ...]) -> Grid:
+    """The grid of `with_grid(*given)`. Raises UsageError for what is no grid, LaunchRefused if an output disagrees."""
+    counts = lay.ints("with_grid", given)
+    if not 1 <= len(counts) <= len(AXES) or min(counts) < 1:
+        raise UsageError(f"`with_grid{counts}` is no grid", "one to three ints of at least 1", rule="launch-contract")
+    x, y, z = (*counts, 1, 1)[:3]
+    grid = (x, y, z)
+    inferred = infer_grid(kernel, arguments)
+    if inferred is not None and grid != inferred:
+        exact = next(a for a in arguments if isinstance(a, TensorArgument) and a.tile is not None and a.exact)
+        raise LaunchRefused(
+            f"`with_grid` says {grid}, {exact.name} of `{kernel}` needs {inferred}",
+            "leave the grid to the partition, or cover a part with `.prefix()`",
+            points=(_arithmetic(exact),),
+        )
+    _check_prefixes(kernel, arguments, grid)
+    return grid
+
+
+def need_grid(kernel: str, arguments: tuple[Argument, ...], grid: Grid | None) -> Grid:
+    """The grid. Raises LaunchRefused if nothing determines it."""
+    if grid is None:
+        prefix = any(isinstance(a, TensorArgument) and a.tile is not None for a in arguments)
+        why = "a prefix does not define one" if prefix else "it has no output that defines one"
+        raise LaunchRefused(f"the launch of `{kernel}` has no grid: {why}", "give one: `op.with_grid(n)`")
+    return grid
+
+
+def check_conditions(report: TileReport, arguments: tuple[Argument, ...], dims: Mapping[str, int], grid: Grid) -> None:
+    """Raise LaunchRefused for the first launch condition that does not hold."""
+    shapes = {a.param.name: a.shape for a in arguments if isinstance(a, TensorArgument)}
+    scalars = {a.param.name: a.value for a in arguments if isinstance(a, ScalarArgument)}
+    for condition in report.conditions:
+        refusal = condition.evaluate(shapes, scalars, dims, grid)
+        if refusal is not None:
+            raise LaunchRefused(refusal.message, refusal.help, rule=refusal.rule)
+
+
+def _grid_of(argument: TensorArgument) -> Grid:
+    assert not isinstance(argument.value, type(None))
+    grid: Grid = argument.value.grid  # type: ignore[union-attr]
+    return grid
+
+
+def _check_prefixes(kernel: str, arguments: tuple[Argument, ...], grid: Grid) -> None:
+    for argument in arguments:
+        if isinstance(argument, TensorArgument) and argument.tile is not None and not argument.exact:
+            for axis, (wanted, there) in enumerate(zip(grid, _grid_of(argument), strict=True)):
+                if wanted > there:
+                    raise LaunchRefused(
+                        f"the grid of `{kernel}` has {wanted} blocks on axis {axis}, the prefix {argument.name} has "
+                        f"{there} tiles",
+                        f"at most {there} on axis {axis}",
+                        points=(_arithmetic(argument),),
+                    )
+
+
+def _arithmetic(argument: TensorArgument) -> str:
+    if argument.mapping is not None:
+        return f"{argument.name}: mapped over {argument.mapping.blocks} blocks"
+    extents = " x ".join(f"ceil({n} / {t})" for n, t in zip(argument.shape, argument.tile or (), strict=True))
+    return f"{argument.name}: {extents}"

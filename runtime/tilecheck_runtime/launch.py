@@ -1,0 +1,136 @@
+"""From a kernel call to a lazy, checked launch.
+
+The order is: read and check the kernel (once), bind the arguments, bind the Dims, find the grid, check the kernel for
+these extents (once per extents), evaluate the launch conditions, and last take the borrows, so that an op that fails to
+build holds nothing. Everything but compilation happens at every call, cached kernels included. If the outputs do not
+define a grid, conditions wait for `with_grid`.
+
+The value of a launch is the tuple of its tensor arguments in the order of the signature: `op.first()` is the first one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilecheck.surface.kernel import Kernel as KernelObject
+from tilecheck_runtime.backends import Grid, Launch, Operand, default
+from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument, bind, bind_dims
+from tilecheck_runtime.contracts import check_conditions, infer_grid, need_grid, override_grid
+from tilecheck_runtime.errors import TilecheckError, UsageError
+from tilecheck_runtime.execution import Execution
+from tilecheck_runtime.ledger import Access, Loan, hold
+from tilecheck_runtime.nodes import Value
+from tilecheck_runtime.op import DeviceOp
+from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
+
+Tensors = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One launch with everything decided but, possibly, the grid."""
+
+    kernel: CheckedKernel
+    arguments: tuple[Argument, ...]
+    dims: dict[str, int]
+    grid: Grid | None
+
+    @property
+    def name(self) -> str:
+        """Of the kernel."""
+        return self.kernel.kernel.name
+
+    @property
+    def tensors(self) -> tuple[TensorArgument, ...]:
+        """The tensor arguments in order."""
+        return tuple(a for a in self.arguments if isinstance(a, TensorArgument))
+
+    @property
+    def meta(self) -> bool:
+        """Whether some argument is a shape only."""
+        return any(a.elements.meta for a in self.tensors)
+
+    def check(self) -> None:
+        """Check for these extents; with a grid, evaluate the launch conditions. Raises LaunchRefused."""
+        report = self.kernel.report(self.arguments, self.dims)
+        if self.grid is not None:
+            check_conditions(report, self.arguments, self.dims, self.grid)
+
+    def work(self, grid: Grid) -> Launch:
+        """The launch as the backend takes it, compiled."""
+        program = self.kernel.program(default(), self.arguments, self.dims)
+        return Launch(self.name, program, {a.param.name: _operand(a) for a in self.arguments}, grid)
+
+
+class LaunchOp(DeviceOp[Tensors]):
+    """The op of one kernel launch."""
+
+    def __init__(self, plan: Plan, loans: tuple[Loan, ...]) -> None:
+        super().__init__(f"`{plan.name}`", Value(tuple(a.value for a in plan.tensors)), loans)
+        self._plan = plan
+
+    @property
+    def grid(self) -> Grid:
+        """The grid. Raises LaunchRefused while nothing determines it."""
+        return need_grid(self._plan.name, self._plan.arguments, self._plan.grid)
+
+    def with_grid(self, *grid: Any) -> LaunchOp:
+        """The launch with this grid, checked against its partitions; this op is used up, also by a refusal."""
+        self._attempted = True
+        self._join("with_grid")
+        loans, self._loans = self._loans, ()
+        try:
+            plan = replace(self._plan, grid=override_grid(self._plan.name, self._plan.arguments, grid))
+            plan.check()
+        except TilecheckError:
+            self._loans = loans
+            self._close()
+            raise
+        return LaunchOp(plan, loans)
+
+    def compile(self) -> None:
+        """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
+        self._close()
+        self._plan.kernel.program(default(), self._plan.arguments, self._plan.dims)
+
+    def _evaluate(self, execution: Execution) -> Any:
+        plan = self._plan
+        grid = self.grid
+        if plan.meta:
+            raise UsageError(
+                f"`{plan.name}` has a meta argument, which has no data", "prepare it with `op.compile()` instead"
+            )
+        work = plan.work(grid)
+        value = super()._evaluate(execution)
+        execution.submit(work, plan)
+        return value
+
+
+def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceOp[Tensors]:
+    """The op of `kernel(*args, **kwargs)`.
+
+    Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
+    BorrowError for a conflict; nothing is held then.
+    """
+    checked = checked_kernel(kernel.fn)
+    arguments = bind(checked.kernel, checked.signature, args, kwargs)
+    dims = bind_dims(checked.kernel, arguments, kernel.bindings)
+    plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments))
+    plan.check()
+    return LaunchOp(plan, _take(plan))
+
+
+def _take(plan: Plan) -> tuple[Loan, ...]:
+    requests = tuple(
+        a.elements.request(Access.EXCLUDE if a.exclusive else Access.SHARE, a.loan, a.name)
+        for a in plan.tensors
+        if not a.elements.meta
+    )
+    return hold(requests, f"`{plan.name}`")
+
+
+def _operand(argument: Argument) -> Operand | int | float | bool:
+    if isinstance(argument, ScalarArgument):
+        return argument.value
+    return Operand(argument.elements.strided(), argument.tile, argument.mapping)

@@ -1,0 +1,249 @@
+"""From a function to checked and compiled kernels, each step done once.
+
+A kernel is read and checked symbolically at its first call, checked again for each new set of extents, and compiled for
+each new key. The key holds whatever may change the generated code and nothing else: extents of Dims, dtypes, which axis
+lies contiguous, how strongly addresses, extents and strides divide (powers of two up to 16, never more than is true of
+this very view), and map shapes. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
+
+A kernel is read again when something it refers to changes: a module constant, a helper, a value of its closure. Each step
+is single flight: threads that ask for the same thing wait for one of them to do it, and a failure is forgotten.
+
+A shape-only argument has the key of a contiguous tensor at an address divisible by 16, so a warm-up meets the real call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Generic, TypeVar
+
+from tilecheck.checked import Fault
+from tilecheck.diagnostic import Diagnostic
+from tilecheck.frontend.tile import read_function
+from tilecheck.ir.kernel import Kernel, Unsupported
+from tilecheck.report.text import plain
+from tilecheck.rules import RULES, rule_name
+from tilecheck.surface.dims import DimClass
+from tilecheck.surface.dtypes import DTypeClass
+from tilecheck.verify.tile import Argument as Opened
+from tilecheck.verify.tile import TileReport, check_kernel
+from tilecheck_runtime.backends import Backend
+from tilecheck_runtime.binding import Argument, TensorArgument
+from tilecheck_runtime.errors import KernelRejected
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# Facts stronger than this change no code.
+DIVISOR = 16
+# `package.module.CONSTANT` is looked up this deep.
+MAX_DOTS = 4
+
+
+class Once(Generic[K, V]):
+    """A cache in which each key is computed by one thread while the others wait; what failed is not kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[K, V] = {}
+        self._busy: dict[K, threading.Lock] = {}
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value for `key`, made by `make` the first time."""
+        with self._lock:
+            if key in self._values:
+                return self._values[key]
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:
+            with self._lock:
+                if key in self._values:
+                    return self._values[key]
+            value = make()
+            with self._lock:
+                self._values[key] = value
+                self._busy.pop(key, None)
+            return value
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKey:
+    """What generated code may rely on about one tensor argument.
+
+    `address` is the largest power of two, up to 16, that divides the address of the first element; `extents` and
+    `strides` (in elements) likewise per axis; `unit` is the axis whose neighbours lie side by side.
+    """
+
+    dtype: str
+    unit: int | None
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    map_shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One specialisation of one kernel."""
+
+    backend: str
+    dims: tuple[tuple[str, int], ...]
+    arguments: tuple[TensorKey | None, ...]
+
+
+def key_of(backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Key:
+    """The key of a call."""
+    return Key(
+        backend.name,
+        tuple(sorted(dims.items())),
+        tuple(tensor_key(a) if isinstance(a, TensorArgument) else None for a in arguments),
+    )
+
+
+def tensor_key(argument: TensorArgument) -> TensorKey:
+    """The facts about one tensor argument, true of exactly the elements that it passes."""
+    elements = argument.elements
+    layout, width = elements.layout, elements.width
+    address = layout.offset if elements.meta else elements.strided().address
+    strides = tuple(s // width if s % width == 0 else 0 for s in layout.strides)
+    unit = next((axis for axis in reversed(range(len(strides))) if strides[axis] == 1), None)
+    return TensorKey(
+        elements.dtype.name,
+        unit,
+        _divisor(address),
+        tuple(_divisor(n) for n in layout.shape),
+        tuple(_divisor(s) if layout.strides[axis] % width == 0 else 1 for axis, s in enumerate(strides)),
+        None if argument.mapping is None else argument.mapping.shape,
+    )
+
+
+def _divisor(number: int) -> int:
+    return DIVISOR if number == 0 else min(number & -number, DIVISOR)
+
+
+# ---- kernels
+
+
+@dataclass(slots=True)
+class CheckedKernel:
+    """A kernel that passed the checks for all extents, and its specialisations so far."""
+
+    kernel: Kernel
+    signature: inspect.Signature
+    reports: Once[Hashable, TileReport] = field(default_factory=Once)
+    programs: Once[Key, Any] = field(default_factory=Once)
+
+    def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> TileReport:
+        """The kernel checked for these extents and, where annotations are open, these dtypes and ranks.
+
+        Raises KernelRejected.
+        """
+        opened = {
+            a.param.name: Opened(a.elements.dtype.name, len(a.shape), a.tile)
+            for a in arguments
+            if isinstance(a, TensorArgument) and (a.param.dtype is None or a.param.extents is None)
+        }
+        key = (tuple(sorted(dims.items())), tuple(opened.items()))
+        return self.reports.get(key, lambda: checked(self.kernel, dims, opened))
+
+    def program(self, backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Any:
+        """The compiled kernel for these arguments."""
+        key = key_of(backend, arguments, dims)
+        return self.programs.get(key, lambda: backend.compile(self.report(arguments, dims), key, dims))
+
+
+_kernels: weakref.WeakKeyDictionary[FunctionType, Once[Hashable, CheckedKernel]] = weakref.WeakKeyDictionary()
+_kernels_lock = threading.Lock()
+
+
+def checked_kernel(fn: FunctionType) -> CheckedKernel:
+    """The kernel of a function, read and checked. Raises KernelRejected with what the linter would say."""
+    with _kernels_lock:
+        versions = _kernels.setdefault(fn, Once())
+    return versions.get(environment(fn), lambda: _read(fn))
+
+
+def _read(fn: FunctionType) -> CheckedKernel:
+    try:
+        kernel = read_function(fn)
+    except Unsupported as error:
+        fault = Fault(error.rule, error.message, error.span, fn.__name__, (), error.help)
+        raise rejection(fn.__name__, (fault,)) from None
+    checked(kernel, {}, {})
+    return CheckedKernel(kernel, inspect.signature(fn))
+
+
+def checked(kernel: Kernel, dims: Mapping[str, int], opened: Mapping[str, Opened]) -> TileReport:
+    """The report of the checks. Raises KernelRejected for faults of error severity; warnings are the linter's business."""
+    report = check_kernel(kernel, dims, opened)
+    severities = {rule_name(rule): rule.SEVERITY for rule in RULES}
+    errors = tuple(fault for fault in report.faults if severities.get(fault.rule, "error") == "error")
+    if errors:
+        raise rejection(kernel.name, errors)
+    return report
+
+
+def rejection(kernel: str, faults: Sequence[Fault]) -> KernelRejected:
+    """The exception for a kernel with faults, with the text that the linter prints."""
+    found = sorted(
+        (Diagnostic(f.rule, "error", f.message, f.span, f.kernel, f.labels, f.help) for f in faults),
+        key=Diagnostic.sort_key,
+    )
+    text = "\n\n".join(plain(diagnostic, linecache.getlines) for diagnostic in found)
+    return KernelRejected(f"the kernel `{kernel}` is refused: {found[0].message}", found, text)
+
+
+# ---- what a kernel refers to
+
+
+def environment(fn: FunctionType) -> tuple[Hashable, ...]:
+    """What the names of a function and of the helpers it calls mean now, as far as a kernel can use it: equal iff the
+    kernel would read the same.
+    """
+    return tuple(_environment(fn, set()))
+
+
+def _environment(fn: FunctionType, seen: set[int]) -> Iterator[Hashable]:
+    if id(fn) in seen:
+        return
+    seen.add(id(fn))
+    names = set(_names(fn.__code__))
+    scope: dict[str, Any] = {name: fn.__globals__[name] for name in names if name in fn.__globals__}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # a name of the enclosing function that is not assigned yet
+            continue
+    for name in sorted(scope):
+        yield from _meaning(name, scope[name], names, seen)
+
+
+def _meaning(name: str, value: Any, attributes: set[str], seen: set[int], depth: int = 0) -> Iterator[Hashable]:
+    if isinstance(value, DimClass | DTypeClass):
+        yield (name, id(value))
+    elif isinstance(value, int | float | str | None):
+        yield (name, type(value), value)
+    elif isinstance(value, tuple) and all(isinstance(item, int | float | str) for item in value):
+        yield (name, *((type(item), item) for item in value))
+    elif isinstance(value, FunctionType):
+        yield (name, id(value.__code__))
+        yield from _environment(value, seen)
+    elif isinstance(value, ModuleType):
+        for attribute in sorted(attributes & vars(value).keys()) if depth < MAX_DOTS else ():
+            yield from _meaning(f"{name}.{attribute}", vars(value)[attribute], attributes, seen, depth + 1)
+    else:
+        yield (name, id(type(value)))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

@@ -1,0 +1,271 @@
+"""A second opinion on the flow IR: enumerate paths, run each one on plain Python objects, and look into its future.
+
+Nothing here is shared with the solver but the instructions. Memory is a `Thing`; a handle knows the thing it was
+borrowed from; an op is a thing with a list of what it holds. Liveness is read off the rest of the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilecheck.ir import flow
+from tilecheck.ir.flow import Block, Hold, Instr, Kind, Touch
+
+Path = tuple[Instr, ...]
+
+
+def paths(block: Block, rounds: int, risky: bool = False) -> Iterator[tuple[Path, str | None]]:
+    """Every path through `block` with its exit; loops run up to `rounds` times, risky code may stop at any point."""
+    if not block:
+        yield (), None
+        return
+    first, rest = block[0], block[1:]
+    if risky:
+        yield (), "raise"
+    for head, left in _one(first, rounds, risky):
+        if left is not None:
+            yield head, left
+            continue
+        for tail, end in paths(rest, rounds, risky):
+            yield head + tail, end
+
+
+def _one(instr: Instr, rounds: int, risky: bool) -> Iterator[tuple[Path, str | None]]:
+    match instr:
+        case flow.Exit(kind=kind):
+            yield (), kind
+        case flow.Branch(arms=arms):
+            for arm in arms:
+                yield from paths(arm, rounds, risky)
+        case flow.Loop():
+            yield from _loop(instr, rounds, rounds, risky)
+        case flow.Guard():
+            yield from _guard(instr, rounds, risky)
+        case _:
+            yield (instr,), None
+
+
+def _loop(loop: flow.Loop, left: int, rounds: int, risky: bool) -> Iterator[tuple[Path, str | None]]:
+    first = left == rounds
+    if not loop.endless and not (loop.once and first):
+        yield from paths(loop.test + loop.orelse, rounds, risky)
+    if left == 0:
+        return
+    for head, end in paths(loop.test + loop.body, rounds, risky):
+        if end == "break":
+            yield head, None
+        elif end in (None, "continue"):
+            for tail, out in _loop(loop, left - 1, rounds, risky):
+                yield head + tail, out
+        else:
+            yield head, end
+
+
+def _guard(guard: flow.Guard, rounds: int, risky: bool) -> Iterator[tuple[Path, str | None]]:
+    inner = risky or bool(guard.final)
+    for head, end in paths(guard.body, rounds, True):
+        middles: list[tuple[Path, str | None]] = []
+        if end is None:
+            middles += paths(guard.orelse, rounds, inner)
+        elif end == "raise":
+            middles.append(((), "raise"))
+            for handler in guard.handlers:
+                middles += paths(handler, rounds, inner)
+        else:
+            middles.append(((), end))
+        for middle, out in middles:
+            for tail, last in paths(guard.final, rounds, risky):
+                yield head + middle + tail, last or out
+
+
+@dataclass(eq=False)
+class Thing:
+    kind: Kind
+    parent: Thing | None = None
+    start: int = 0
+    stop: int = 1 << 62
+    slots: dict[str, Thing] = field(default_factory=dict)
+    holds: list[tuple[Thing, Hold]] = field(default_factory=list)
+    life: str = ""
+    moved: bool = False
+    children: list[Thing] = field(default_factory=list)
+    hold: Hold = Hold.SHARED
+
+    @property
+    def root(self) -> Thing:
+        return self if self.parent is None else self.parent.root
+
+    def line(self) -> list[Thing]:
+        return [self] if self.parent is None else [self, *self.parent.line()]
+
+    def reach(self, seen: set[Thing] | None = None) -> set[Thing]:
+        seen = set() if seen is None else seen
+        if self not in seen:
+            seen.add(self)
+            for thing in (*self.slots.values(), *(held for held, _ in self.holds)):
+                thing.reach(seen)
+        return seen
+
+    def meets(self, other: Thing) -> bool:
+        return self.root is other.root and self.start < other.stop and other.start < self.stop
+
+    def family(self) -> list[Thing]:
+        return [self, *(thing for child in self.children for thing in child.family())]
+
+
+def reads(instr: Instr) -> set[str]:
+    match instr:
+        case flow.Build(uses=uses):
+            return {use.src for use in uses}
+        case flow.Put(base=base, src=src):
+            return {base, src}
+        case flow.Get(base=base):
+            return {base}
+        case flow.Make() | flow.Unbind():
+            return set()
+        case _:
+            return {instr.src}  # type: ignore[attr-defined]
+
+
+def writes(instr: Instr) -> str | None:
+    return getattr(instr, "into", None) or getattr(instr, "var", None)
+
+
+class Machine:
+    """Runs one path and collects `(kind, line)` of what breaks on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: dict[str, Thing] = {}
+        self.ops: list[Thing] = []
+        self.broken: set[tuple[str, int]] = set()
+        for at, instr in enumerate(path):
+            self.at = at
+            self.step(instr)
+
+    def report(self, kind: str) -> None:
+        self.broken.add((kind, self.path[self.at].span.line))
+
+    def get(self, var: str) -> Thing:
+        return self.names.setdefault(var, Thing(Kind.OTHER))
+
+    def later(self, thing: Thing) -> bool:
+        """Whether a variable that leads to `thing` is read after this point, before it is bound anew."""
+        bound = writes(self.path[self.at])
+        for var, named in self.names.items():
+            if var == bound or thing not in named.reach():
+                continue
+            for instr in self.path[self.at + 1 :]:
+                if var in reads(instr):
+                    return True
+                if writes(instr) == var:
+                    break
+        return False
+
+    def dead(self, thing: Thing) -> bool:
+        if any(at.moved for at in thing.line()):
+            self.report("MOVED")
+            return True
+        return False
+
+    def held(self, thing: Thing) -> list[tuple[Thing, Hold]]:
+        """The live ops that hold elements of `thing`."""
+        return [
+            (op, hold)
+            for op in self.ops
+            if op.life == "running" or (op.life == "built" and self.later(op))
+            for held, hold in op.holds
+            if held.meets(thing)
+        ]
+
+    def idle(self, thing: Thing) -> bool:
+        taken = {held for op in self.ops if op.life for held, _ in op.holds}
+        others = [t for t in thing.root.family() if t.parent is not None and t not in thing.line() and t not in taken]
+        return any(other.meets(thing) and self.later(other) for other in others)
+
+    def step(self, instr: Instr) -> None:
+        match instr:
+            case flow.Make(into=into, site=site):
+                self.names[into] = Thing(site.kind)
+            case flow.Bind(into=into, src=src):
+                self.names[into] = self.get(src)
+            case flow.Unbind(var=var):
+                self.names.pop(var, None)
+            case flow.Put(base=base, field=str() as name, src=src):
+                self.get(base).slots[name] = self.get(src)
+            case flow.Get(into=into, base=base, field=name):
+                self.names[into] = self.get(base).slots.setdefault(name, Thing(Kind.OTHER))
+            case flow.Borrow():
+                self.borrow(instr)
+            case flow.Move(src=src):
+                self.move(self.get(src))
+            case flow.Access(src=src, touch=touch):
+                thing = self.get(src)
+                if not self.dead(thing) and touch is not Touch.LOOK:
+                    for op, hold in self.held(thing):
+                        if touch is Touch.WRITE or hold is Hold.EXCLUSIVE:
+                            self.report("BUILT" if op.life == "built" else "RUNNING")
+            case flow.Build():
+                self.build(instr)
+            case flow.Start(into=into, src=src):
+                op = self.get(src)
+                running = Thing(Kind.RUNNING, holds=op.holds, life="running" if op.life == "built" else "")
+                op.holds, op.life = [], ""
+                self.ops.append(running)
+                self.names[into] = running
+            case flow.Finish(src=src):
+                for thing in self.get(src).reach():
+                    if thing.life:
+                        thing.life, thing.holds = "", []
+            case _:
+                raise AssertionError(instr)
+
+    def borrow(self, instr: flow.Borrow) -> None:
+        parent = self.get(instr.src)
+        part = Thing(instr.site.kind, parent, parent.start, parent.stop, hold=instr.hold)
+        for extent in instr.part:
+            assert extent.start is not None and extent.stop is not None
+            part.start, part.stop = parent.start + extent.start, min(parent.stop, parent.start + extent.stop)
+        probe = Thing(Kind.OTHER, parent, part.start, part.stop)
+        if not self.dead(parent) and instr.hold is Hold.EXCLUSIVE and instr.renews:
+            if any(op.life == "built" for op, _ in self.held(probe)):
+                self.report("HELD")
+            taken = {held for op in self.ops if op.life for held, _ in op.holds}
+            for other in parent.root.family():
+                related = other.parent is None or other in parent.line() or other in taken
+                if not related and other.meets(probe) and self.later(other):
+                    self.report("IDLE")
+        parent.children.append(part)
+        self.names[instr.into] = part
+
+    def move(self, thing: Thing) -> None:
+        if self.dead(thing):
+            return
+        ops = self.held(thing)
+        if ops:
+            self.report("MOVED_BUILT" if all(op.life == "built" for op, _ in ops) else "MOVED_HELD")
+        if self.idle(thing) or self.viewed(thing):
+            self.report("MOVED_IDLE")
+        for at in thing.line():
+            at.moved = True
+
+    def viewed(self, thing: Thing) -> bool:
+        named = {found for var, start in self.names.items() for found in start.reach()}
+        views = [t for t in thing.root.family() if t.kind is Kind.VIEW and t in named and t not in thing.line()]
+        return any(view.meets(thing) for view in views)
+
+    def build(self, instr: flow.Build) -> None:
+        things = [(self.get(use.src), use.hold) for use in instr.uses]
+        for thing, hold in things:
+            if not self.dead(thing):
+                for op, held in self.held(thing):
+                    if op.life == "built" and Hold.EXCLUSIVE in (hold, held):
+                        self.broken.add(("HELD", instr.span.line))
+        for at, (thing, hold) in enumerate(things):
+            for other, held in things[:at]:
+                if Hold.EXCLUSIVE in (hold, held) and thing.meets(other):
+                    self.report("ONE_CALL")
+        op = Thing(Kind.OP, holds=things, life="built")
+        self.ops.append(op)
+        self.names[instr.into] = op

@@ -1,0 +1,149 @@
+"""The solver against brute force: on random flows it finds what some path shows, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import count, islice
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.flow_paths import Machine, paths
+from tilecheck.borrow.findings import Break
+from tilecheck.borrow.solver import solve
+from tilecheck.diagnostic import Span
+from tilecheck.ir import flow
+from tilecheck.ir.flow import Block, Flow, Hold, Instr, Kind, Range, Site, Touch, Use
+
+VARS = ("z", "x", "p", "o")
+MOST_PATHS = 3000
+
+
+@st.composite
+def blocks(draw: st.DrawFn, depth: int, size: int, loops: bool = True) -> Block:
+    kinds = ["simple"] * 5 + (["branch", "guard", *(["loop"] if loops else [])] if depth else [])
+    body: list[Instr] = []
+    for _ in range(draw(st.integers(1, size))):
+        kind = draw(st.sampled_from(kinds))
+        inner = blocks(depth - 1, 3, loops and kind != "loop")
+        at = Span("", 1, 1, 1, 1)
+        if kind == "branch":
+            arms = draw(st.lists(st.one_of(inner, st.just(())), min_size=2, max_size=2))
+            body.append(flow.Branch(tuple(arms), span=at))
+        elif kind == "loop":
+            test: Block = draw(st.one_of(st.just(()), blocks(0, 1)))
+            body.append(flow.Loop(test, draw(inner), once=draw(st.booleans()), span=at))
+        elif kind == "guard":
+            handlers = draw(st.lists(blocks(0, 2), max_size=1))
+            final: Block = draw(st.one_of(st.just(()), blocks(0, 2)))
+            body.append(flow.Guard(draw(inner), tuple(handlers), (), final, span=at))
+        else:
+            body.append(draw(simple()))
+    if depth < 2 and draw(st.integers(0, 5)) == 0:
+        exits = ["return", "raise"] if loops else ["return", "raise", "break", "continue"]
+        body.append(flow.Exit(draw(st.sampled_from(exits)), span=Span("", 1, 1, 1, 1)))
+    return tuple(body)
+
+
+@st.composite
+def simple(draw: st.DrawFn) -> Instr:
+    at = Span("", 1, 1, 1, 1)
+    var, other = draw(st.sampled_from(VARS)), draw(st.sampled_from(VARS))
+    hold = draw(st.sampled_from(Hold))
+    match draw(st.integers(0, 11)):
+        case 0:
+            return flow.Make(var, Site(Kind.TENSOR, var, at), span=at)
+        case 1:
+            return flow.Bind(var, other, span=at)
+        case 2 | 3:
+            bounds = draw(st.sampled_from([(0, 4), (2, 6), (4, 8), None]))
+            part = (Range(*bounds),) if bounds else ()
+            kind = Kind.PARTITION if hold is Hold.EXCLUSIVE else Kind.VIEW
+            return flow.Borrow(var, other, hold, Site(kind, var, at), part, renews=draw(st.booleans()), span=at)
+        case 4:
+            return flow.Move(var, "move", span=at)
+        case 5 | 6:
+            return flow.Access(var, draw(st.sampled_from(Touch)), "use", span=at)
+        case 7 | 8:
+            uses = (Use(other, hold, at, other, "a"), Use(draw(st.sampled_from(VARS)), Hold.SHARED, at, "", "b"))
+            return flow.Build("o", Site(Kind.OP, "o", at), uses[: draw(st.integers(1, 2))], span=at)
+        case 9:
+            return flow.Start(var, Site(Kind.RUNNING, var, at), "o", span=at)
+        case 10:
+            return flow.Finish(var, span=at)
+        case _:
+            if draw(st.booleans()):
+                return flow.Put("x", ".f", var, span=at)
+            return flow.Get(var, "x", ".f", Site(Kind.OTHER, var, at), span=at)
+
+
+def numbered(block: Block, lines: count[int]) -> Block:
+    """The block with every instruction on a line of its own."""
+    return tuple(_numbered(instr, lines) for instr in block)
+
+
+def _numbered(instr: Instr, lines: count[int]) -> Instr:
+    line = next(lines)
+    at = Span("", line, 1, line, 2)
+    changes: dict[str, object] = {"span": at}
+    for field in fields(instr):
+        value = getattr(instr, field.name)
+        if isinstance(value, Site):
+            changes[field.name] = Site(value.kind, value.name, at)
+        elif field.name == "uses":
+            changes[field.name] = tuple(replace(use, span=at) for use in value)
+        elif field.name in ("arms", "handlers"):
+            changes[field.name] = tuple(numbered(part, lines) for part in value)
+        elif field.name in ("test", "body", "orelse", "final"):
+            changes[field.name] = numbered(value, lines)
+    return replace(instr, **changes)  # type: ignore[arg-type]
+
+
+def solved(block: Block) -> set[tuple[str, int]]:
+    held = {Break.MOVED_RUNNING.name, Break.MOVED_BUILT.name}
+    found = {(broken.kind.name, broken.span.line) for broken in solve(Flow("f", block)).broken}
+    return {("MOVED_HELD" if kind in held else kind, line) for kind, line in found}
+
+
+def enumerated(block: Block, rounds: int) -> tuple[set[tuple[str, int]], bool]:
+    """What some path shows, and whether all paths were run."""
+    found: set[tuple[str, int]] = set()
+    ways = list(islice(paths(block, rounds), MOST_PATHS))
+    for path, _ in ways:
+        found |= Machine(path).broken
+    return {("MOVED_HELD" if kind == "MOVED_BUILT" else kind, line) for kind, line in found}, len(ways) < MOST_PATHS
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(blocks(2, 7))
+def test_the_solver_finds_what_paths_show(block: Block) -> None:
+    block = numbered(block, count(1))
+    found = solved(block)
+    shown, _ = enumerated(block, 2)
+    assert shown <= found
+    more, complete = enumerated(block, 4)
+    if complete:
+        assert found <= more
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(blocks(2, 8, False))
+def test_without_loops_the_two_agree(block: Block) -> None:
+    block = numbered(block, count(1))
+    shown, complete = enumerated(block, 1)
+    assert shown <= solved(block)
+    if complete:
+        assert solved(block) == shown
+
+
+def test_the_comparison_can_fail() -> None:
+    at = Span("", 1, 1, 1, 1)
+    site = Site(Kind.TENSOR, "z", at)
+    block: Block = (
+        flow.Make("z", site, span=at),
+        flow.Move("z", "m", span=at),
+        flow.Access("z", Touch.READ, "u", span=at),
+    )
+    assert ("MOVED", 3) in solved(numbered(block, count(1)))
+    assert ("MOVED", 3) in enumerated(numbered(block, count(1)), 1)[0]
+    assert solved(numbered(block[:1] + block[2:], count(1))) == set()

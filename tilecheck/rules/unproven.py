@@ -1,0 +1,70 @@
+"""A kernel with our annotations could not be shown safe.
+
+Why: `@tc.simt` promises that its kernels are checked. Where the prover can neither prove nor refute, the promise would
+be empty, so it is refused until the code says more: a guard, a `requires` condition, a simpler index. What cannot be
+made provable is opted out in place, `tc.unsafe("reason")`, and listed by `tilecheck audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from tilecheck.checked import Checked
+from tilecheck.diagnostic import Diagnostic
+from tilecheck.verify.verdict import Property, Verdict
+
+SEVERITY: Literal["error", "warning"] = "error"
+
+BAD = (
+    """
+import tilecheck as tc
+from numba import cuda
+from tilecheck import Dyn, Mut, Shared, Tensor, f32, i32
+
+
+@tc.simt(block=128)
+def scatter(out: Tensor[Mut, f32, Dyn], where: Tensor[Shared, i32, Dyn]) -> None:  # error
+    i = cuda.grid(1)
+    if i < where.size:
+        out[where[i]] = 1.0
+""",
+)
+
+GOOD = (
+    """
+import tilecheck as tc
+from numba import cuda
+from tilecheck import Dyn, Mut, Shared, Tensor, f32, i32
+
+
+@tc.simt(block=128)
+def scatter(out: Tensor[Mut, f32, Dyn], where: Tensor[Shared, i32, Dyn]) -> None:
+    tc.unsafe("the caller passes a permutation")
+    i = cuda.grid(1)
+    if i < where.size:
+        out[where[i]] = 1.0
+""",
+)
+
+_WORDS = {
+    Property.RACE_FREE: "free of data races",
+    Property.IN_BOUNDS: "within its arrays",
+    Property.BARRIERS_UNIFORM: "uniform at its barriers",
+    Property.SHARED_INITIALISED: "reading only shared memory that was written",
+}
+
+
+def check(checked: Checked) -> Iterator[Diagnostic]:
+    """The open properties of annotated kernels."""
+    yield from checked.faults_of("unproven", SEVERITY)
+    for report in checked.simt:
+        if not report.annotated or report.unsafe:
+            continue
+        for name, answer in report.verdicts.items():
+            if answer.verdict is Verdict.UNKNOWN:
+                kernel = report.kernel
+                message = f"`{kernel.name}` could not be shown to be {_WORDS[name]}"
+                help = 'say more (a guard, `requires=...`), or opt out with `tc.unsafe("reason")` in the kernel'
+                notes = (answer.reason,) if answer.reason is not None else ()
+                yield Diagnostic("unproven", SEVERITY, message, kernel.span, kernel.name, help=help, notes=notes)

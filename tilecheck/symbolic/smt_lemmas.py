@@ -1,0 +1,141 @@
+"""What the solver is told about products and quotients of unknowns.
+
+Nonlinear integer arithmetic makes solvers slow and moody, so a product of unknowns is handed over as an unknown of its
+own, with linear lemmas that decide the index arithmetic of kernels: unique ids with symbolic block sizes, grid-stride
+loops, row-major and mixed-radix positions, tree reductions.
+
+- one product m = x*y: zero, one, sign, and m >= x, m >= y for positive factors;
+- two products m = u*x, n = u*y that share the factors u >= 1: equal if x == y, and m + u <= n if x < y;
+- q = x // d and r = x % d for d >= 1: x == q*d + r and 0 <= r < d.
+
+Every lemma is true of integers, so `unsat` means unsat. `sat` means only that the lemmas were not enough or that there
+is a counterexample, which is then searched with concrete factors (`smt_solver.py`).
+
+Worked example: `b*B + t == c*B + s` with `t, s` in [0, B) and `b < c` gives `b*B + B <= c*B`, hence t >= s + B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from tilecheck.symbolic.smt_read import subterms
+from tilecheck.symbolic.smt_terms import (
+    ONE,
+    ZERO,
+    Term,
+    add,
+    conj,
+    div,
+    eq,
+    ge,
+    ge0,
+    implies,
+    le,
+    lt,
+    mod,
+    mul,
+    num,
+    product,
+    scale,
+    sub,
+)
+
+_ROUNDS = 4
+_MOST_PRODUCTS = 44
+
+
+def nonlinear(term: Term) -> bool:
+    """Whether the solver sees `term` as an unknown of its own."""
+    return term.kind == "mul" or (term.kind in ("div", "mod") and term.parts[1].kind != "const")
+
+
+def lemmas(formulas: Iterable[Term]) -> list[Term]:
+    """True statements about the nonlinear terms in `formulas`; empty if there are none."""
+    result: list[Term] = []
+    known: dict[Term, None] = {}
+    pairs: set[tuple[Term, Term]] = set()
+    quotients: set[tuple[Term, Term]] = set()
+    fresh = [t for t in subterms(formulas) if nonlinear(t)]
+    for _ in range(_ROUNDS):
+        if not fresh:
+            break
+        made: list[Term] = []
+        for term in fresh:
+            if term.kind == "mul":
+                known[term] = None
+                made.extend(_one_product(term))
+            elif (term.parts[0], term.parts[1]) not in quotients:
+                quotients.add((term.parts[0], term.parts[1]))
+                made.extend(_quotient(term.parts[0], term.parts[1]))
+        products = sorted(known, key=lambda t: t.serial)
+        if len(products) <= _MOST_PRODUCTS:
+            for m, n in combinations(products, 2):
+                if (m, n) not in pairs:
+                    pairs.add((m, n))
+                    made.extend(_two_products(m, n))
+        result.extend(made)
+        fresh = [t for t in subterms(made) if nonlinear(t) and t not in known and not _seen_quotient(t, quotients)]
+    return result
+
+
+def _seen_quotient(term: Term, quotients: set[tuple[Term, Term]]) -> bool:
+    return term.kind in ("div", "mod") and (term.parts[0], term.parts[1]) in quotients
+
+
+def _one_product(m: Term) -> list[Term]:
+    made = []
+    splits = range(1) if len(m.parts) == 2 else range(len(m.parts))
+    for i in splits:
+        x, y = m.parts[i], product(m.parts[:i] + m.parts[i + 1 :])
+        made += [
+            implies(eq(x, ZERO), eq(m, ZERO)),
+            implies(eq(y, ZERO), eq(m, ZERO)),
+            implies(eq(x, ONE), eq(m, y)),
+            implies(eq(y, ONE), eq(m, x)),
+            implies(conj(ge(x, ONE), ge(y, ONE)), conj(ge(m, x), ge(m, y))),
+            implies(conj(ge0(x), ge0(y)), ge0(m)),
+            implies(conj(le(x, num(-1)), ge(y, ONE)), conj(le(m, x), le(m, scale(y, -1)))),
+            implies(conj(le(y, num(-1)), ge(x, ONE)), conj(le(m, y), le(m, scale(x, -1)))),
+        ]
+    return made
+
+
+def _two_products(m: Term, n: Term) -> list[Term]:
+    first, second = list(m.parts), list(n.parts)
+    shared = []
+    for factor in m.parts:
+        if factor in second:
+            shared.append(factor)
+            first.remove(factor)
+            second.remove(factor)
+    if shared and first and second:
+        u, x, y = product(shared), product(first), product(second)
+        return [
+            implies(
+                ge(u, ONE),
+                conj(
+                    implies(eq(x, y), eq(m, n)),
+                    implies(lt(x, y), le(add(m, u), n)),
+                    implies(lt(y, x), le(add(n, u), m)),
+                ),
+            )
+        ]
+    if not shared and len(first) == len(second) == 2:
+        (a, b), (c, d) = first, second
+        return [
+            implies(conj(eq(a, c), eq(b, d)), eq(m, n)),
+            implies(conj(eq(a, d), eq(b, c)), eq(m, n)),
+        ]
+    return []
+
+
+def _quotient(value: Term, divisor: Term) -> list[Term]:
+    q, r = div(value, divisor), mod(value, divisor)
+    positive = ge(divisor, ONE)
+    return [
+        implies(positive, conj(eq(value, add(mul(q, divisor), r)), ge0(r), lt(r, divisor))),
+        implies(conj(positive, ge0(value)), conj(ge0(q), le(q, value))),
+        implies(conj(positive, ge0(value), lt(value, divisor)), eq(q, ZERO)),
+        implies(conj(positive, ge0(value), ge0(sub(value, divisor))), ge(q, ONE)),
+    ]

@@ -1,0 +1,113 @@
+"""From a replayed suspect to the data of a finding: both places, both threads, the launch, one way out."""
+
+from __future__ import annotations
+
+from tilecheck.interp.simt import Party
+from tilecheck.ir.kernel import Kernel, Node
+from tilecheck.ir.printer import show
+from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
+from tilecheck.verify.conditions import barrier_hint
+from tilecheck.verify.prove import Proof, Refuted
+from tilecheck.verify.simt import Finding, Place
+from tilecheck.verify.suspects import Standing
+
+
+def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
+    """The finding of one refutation."""
+    suspect, fault = refuted.suspect, refuted.seen.fault
+    nodes = [party.node for party in fault.parties] or [suspect.node]
+    if suspect.rule in ("divergent-barrier", "warp-sync"):
+        nodes = [suspect.node]
+    places = tuple(_place(node) for node in sorted(nodes, key=lambda n: n.span))
+    extent = refuted.seen.scenario.shapes.get(fault.array or "", ())
+    if suspect.array is not None and suspect.array.space != "global":
+        extent = tuple(e.const for e in suspect.array.extents if e.kind == "const")
+    return Finding(
+        suspect.rule,
+        kernel.name,
+        places,
+        refuted.seen.witness(),
+        _scope(fault.parties),
+        fault.array,
+        suspect.array.space if suspect.array is not None else "",
+        extent,
+        proof.launch.span if proof.launch is not None else None,
+        suspect.standing is Standing.DATA,
+        _advice(proof, refuted, places),
+    )
+
+
+def _place(node: Node) -> Place:
+    match node:
+        case Load(array=array, index=index):
+            return Place(node.span, "reads", _element(array, index))
+        case Store(array=array, index=index, update=update):
+            return Place(node.span, "updates" if update else "writes", _element(array, index))
+        case FillSlice(array=array, index=index):
+            return Place(node.span, "writes", _element(array, index))
+        case Atomic(array=array, index=index):
+            return Place(node.span, "updates", _element(array, index))
+        case Barrier(scope=scope):
+            return Place(
+                node.span, "meets", {"grid": "grid.sync()", "block": "syncthreads()", "warp": "syncwarp()"}[scope]
+            )
+        case BarrierValue(op=op):
+            return Place(node.span, "meets", f"syncthreads_{op}()")
+        case Warp(op=op):
+            return Place(node.span, "meets", f"{op}_sync" if op != "activemask" else op)
+    return Place(node.span, "reads", show(node))
+
+
+def _element(array: Node, index: tuple[Node, ...]) -> str:
+    name = show(array).rpartition(".")[2]
+    positions = ", ".join(show(part).strip() for part in index)
+    return f"{name}[{positions}]"
+
+
+def _scope(parties: tuple[Party, ...]) -> str:
+    if len(parties) < 2:
+        return ""
+    return "different blocks" if parties[0].block != parties[1].block else "one block"
+
+
+def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | None:
+    suspect, fault = refuted.suspect, refuted.seen.fault
+    if suspect.rule == "data-race":
+        return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
+    if suspect.rule == "out-of-bounds":
+        return _bounds_advice(refuted)
+    if suspect.rule == "divergent-barrier":
+        hint = barrier_hint(proof.entry.run, suspect) if suspect.question is not None else None
+        out = "move the barrier out of the branch, so that threads with nothing to do reach it too"
+        return f"{out}; all threads meet it if `{hint}`" if hint is not None else out
+    if suspect.rule == "warp-sync":
+        return "let all lanes that the mask names reach it, or name the lanes that do with `cuda.activemask()`'s value taken before"
+    if suspect.rule == "uninitialised-shared":
+        return f"let every thread write its part of `{fault.array}` first, with a fill value where there is no data"
+    return None
+
+
+def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:
+    updates = all(place.does == "updates" for place in places)
+    if updates:
+        return "use an atomic, such as `cuda.atomic.add`, or give every thread an element of its own"
+    if scope == "different blocks":
+        return "no barrier orders two blocks: split the kernel in two launches, or give every block elements of its own"
+    first, last = places[0].span.line, places[-1].span.line
+    if first == last or (space == "global" and all(place.does != "reads" for place in places)):
+        return "give every thread an element of its own, or let one thread do it"
+    return f"put a `cuda.syncthreads()` between line {first} and line {last}"
+
+
+def _bounds_advice(refuted: Refuted) -> str:
+    suspect, fault = refuted.suspect, refuted.seen.fault
+    node = suspect.node
+    axis = 0
+    if suspect.first is not None and suspect.check is not None and suspect.check in suspect.first.checks:
+        axis = suspect.first.checks.index(suspect.check)
+    index = show(node.index[axis]).strip() if isinstance(node, Load | Store | Atomic) and node.index else "the index"
+    rank = len(suspect.array.extents) if suspect.array is not None else 1
+    extent = f"{fault.array}.size" if rank == 1 else f"{fault.array}.shape[{axis}]"
+    if fault.index and len(fault.index) > axis and fault.index[axis] < 0:
+        return f"guard with `{index} >= 0`: a negative index wraps to the end of the array"
+    return f"guard with `{index} < {extent}`"

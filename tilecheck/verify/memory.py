@@ -1,0 +1,243 @@
+"""Element accesses of the walk: positions through views, recorded accesses, and what a load may return.
+
+numba wraps a negative index once and checks nothing else, so the address of `a[i]` is `i + n` for negative `i`; the
+bounds check still asks for `0 <= i < n`, except for a literal negative index, which means "from the end".
+
+What a load returns: from an array that the kernel never writes, a function of the index that all threads share; from a
+written array that this thread has not touched since its last barrier, a function of the index that the block shares
+(true if the array is free of races, which is why barrier uniformity then leans on that proof); else anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilecheck.ir.kernel import Node
+from tilecheck.symbolic.smt_symbols import bound_by, give_fact
+from tilecheck.symbolic.smt_terms import (
+    FALSE,
+    ONE,
+    ZERO,
+    Level,
+    Taint,
+    Term,
+    add,
+    conj,
+    div,
+    ge0,
+    ite,
+    lt,
+    mul,
+    num,
+    sub,
+    value_of,
+)
+from tilecheck.verify.run import Run, State
+from tilecheck.verify.values import (
+    Access,
+    Array,
+    Axis,
+    Check,
+    Fixed,
+    Kind,
+    Scalar,
+    Stretch,
+    Unknown,
+    Value,
+    View,
+    as_int,
+    merge,
+    views,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An evaluated slice of an index."""
+
+    start: Term | None
+    stop: Term | None
+    step: int
+
+
+Position = Value | Cut
+_RANGES = {"int8": 8, "int16": 16, "int32": 32, "uint8": 8, "uint16": 16, "uint32": 32, "int64": 64, "uint64": 64}
+
+
+def integer_range(dtype: str | None) -> tuple[int | None, int | None] | None:
+    """The values of an integer dtype, (None, None) for 64 bits; None if it is no integer dtype."""
+    if dtype == "bool":
+        return 0, 1
+    bits = _RANGES.get(dtype or "")
+    if bits is None:
+        return None
+    if bits == 64:
+        return (0, None) if dtype == "uint64" else (None, None)
+    if dtype is not None and dtype.startswith("u"):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def place(view: View, positions: Sequence[Position]) -> tuple[View, tuple[Check, ...]] | None:
+    """`view[positions]` and the checks it needs; None if there are more positions than axes or one is no integer."""
+    axes: list[Axis] = []
+    checks: list[Check] = []
+    rest = list(positions)
+    if len(rest) > len(view.free):
+        return None
+    for axis in view.axes:
+        if isinstance(axis, Fixed) or not rest:
+            axes.append(axis)
+            continue
+        position = rest.pop(0)
+        if isinstance(position, Cut):
+            axes.append(_cut(axis, position))
+            continue
+        at = as_int(position)
+        if at is None:
+            return None
+        literal = value_of(at)
+        if literal is not None and literal < 0:
+            at = add(axis.length, at)
+            checks.append(Check(at, axis.length, True))
+        else:
+            checks.append(Check(at, axis.length))
+            if at.low is None or at.low < 0:
+                at = ite(ge0(at), at, add(at, axis.length))
+        axes.append(Fixed(add(axis.start, mul(axis.step, at))))
+    return View(view.array, tuple(axes)), tuple(checks)
+
+
+def _cut(axis: Stretch, cut: Cut) -> Stretch:
+    start = cut.start if cut.start is not None else (ZERO if cut.step > 0 else sub(axis.length, ONE))
+    stop = cut.stop if cut.stop is not None else (axis.length if cut.step > 0 else num(-1))
+    if cut.start is not None:
+        start = _clamped(start, axis.length)
+    if cut.stop is not None:
+        stop = _clamped(stop, axis.length)
+    span = sub(stop, start) if cut.step > 0 else sub(start, stop)
+    length = div(add(span, num(abs(cut.step) - 1)), num(abs(cut.step)))
+    if length.low is None or length.low < 0:
+        length = ite(ge0(length), length, ZERO)
+    return Stretch(add(axis.start, mul(axis.step, start)), mul(axis.step, num(cut.step)), length)
+
+
+def _clamped(bound: Term, length: Term) -> Term:
+    """A slice bound as Python reads it: counted from the end if negative, at most the length."""
+    at = bound if bound.low is not None and bound.low >= 0 else ite(ge0(bound), bound, add(bound, length))
+    if at.low is None or at.low < 0:
+        at = ite(ge0(at), at, ZERO)
+    if at.high is not None and length.low is not None and at.high <= length.low:
+        return at
+    return ite(lt(length, at), length, at)
+
+
+def record(
+    run: Run,
+    state: State,
+    target: Value,
+    positions: Sequence[Position],
+    kind: str,
+    node: Node,
+    value: Value | None = None,
+    member: str | None = None,
+    update: bool = False,
+    op: str = "",
+) -> Access | None:
+    """Note an access of every element that `target[positions]` names; the last one noted is returned."""
+    made: Access | None = None
+    options = views(target)
+    if not options:
+        run.gap("the array of this access is not known", node)
+        return None
+    for cond, view in options:
+        if kind != "read":
+            state.dirty = state.dirty | {view.array}
+        guard = conj(state.guard, cond) if cond is not None else state.guard
+        if guard is FALSE or not run.recording:
+            continue
+        placed = place(view, positions)
+        if placed is None:
+            run.gap(f"the index of `{view.array.name}` could not be followed", node, array=view.array)
+            continue
+        if run.only_tags is not None and not any(run.only_tags & tags.keys() for tags in state.tags.values()):
+            continue
+        index, checks = [], placed[1]
+        for axis in placed[0].axes:
+            if isinstance(axis, Fixed):
+                index.append(axis.at)
+            else:
+                element = run.symbols.fresh("element", Level.THREAD, low=0)
+                give_fact(element, lt(element, axis.length))
+                index.append(add(axis.start, mul(axis.step, element)))
+        made = Access(
+            view.array,
+            tuple(index),
+            "read" if kind == "read" else "atomic" if kind == "atomic" else "write",
+            guard,
+            node,
+            {level: dict(tags) for level, tags in state.tags.items()},
+            len(run.accesses),
+            value,
+            checks,
+            member,
+            update,
+            run.only_tags is not None,
+            run.barrier_loops,
+            op,
+            run.uses_fence,
+        )
+        run.accesses.append(made)
+    return made
+
+
+def load(run: Run, state: State, target: Value, positions: Sequence[Position], member: str | None = None) -> Value:
+    """What `target[positions]` may be."""
+    result: Value | None = None
+    for cond, view in views(target):
+        value = _load(run, state, view, positions, member)
+        result = value if result is None or cond is None else merge(cond, value, result)
+    return result if result is not None else Unknown("a load from an unknown array")
+
+
+def _load(run: Run, state: State, view: View, positions: Sequence[Position], member: str | None) -> Value:
+    array = view.array
+    placed = place(view, positions)
+    if placed is None:
+        return Unknown("a load at an unknown index")
+    if placed[0].free:
+        return placed[0]
+    index = tuple(axis.at for axis in placed[0].axes if isinstance(axis, Fixed))
+    bounds = integer_range(array.dtype) if member is None else None
+    kind = Kind.INT if bounds is not None or array.whole_numbers else Kind.FLOAT
+    low, high = bounds or (None, None)
+    name = f"{array.name}.{member}" if member is not None else array.name
+    if array.space != "local" and (not array.written or array.space == "const"):
+        term = run.symbols.apply(f"load {name}", Level.GRID, index, Taint.DATA, low, high, label=f"{name}[..]")
+    elif array.space != "local" and array not in state.dirty:
+        function = f"load {name} at {state.version}"
+        term = run.symbols.apply(function, Level.BLOCK, index, Taint.DATA, low, high, label=f"{name}[..]")
+    else:
+        term = run.symbols.fresh(f"{name}[..]", Level.THREAD, Taint.DATA, low, high)
+    return Scalar(term, kind)
+
+
+def array_parameter(run: Run, name: str, rank: int, shape: tuple[int | None, ...] | None) -> Array:
+    """A parameter's array: extents as far as the launch shows them, else symbols of at least one."""
+    extents: list[Term] = []
+    for axis in range(rank):
+        known = shape[axis] if shape is not None and axis < len(shape) else None
+        if known is not None:
+            extents.append(num(known))
+        else:
+            label = f"{name}.size" if rank == 1 else f"{name}.shape[{axis}]"
+            extents.append(run.symbols.fresh(label, Level.GRID, Taint.INPUT, 1, 2**31 - 1))
+    return Array(name, "global", tuple(extents))
+
+
+def counter(run: Run, label: str, level: Level, low: Term, high: Term) -> Term:
+    """A symbol in [low, high)."""
+    made = run.symbols.fresh(label, level, Taint.NONE, low.low)
+    bound_by(made, low=low, high=sub(high, ONE))
+    return made

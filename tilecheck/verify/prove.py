@@ -1,0 +1,191 @@
+"""The prover on one page: walk, ask, excuse, replay.
+
+    kernel, launch ── entry ── statements (walk) ── bounds, races, barriers, initialised ── suspects
+                                                                                  │
+                         conditions (excused) ── witness (replayed: refuted) ── unknown ── Answer per property
+
+Invariant: `proven` means that no suspect was left, `refuted` that the executor saw it happen, and everything else is
+unknown with a reason. A gap of the walk makes the properties it names unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilecheck.frontend.launches import Launch
+from tilecheck.ir.kernel import Kernel
+from tilecheck.symbolic.smt_solver import OutOfBudget, Solver
+from tilecheck.symbolic.smt_symbols import closure
+from tilecheck.symbolic.smt_terms import Level
+from tilecheck.verify import barriers, bounds, initialised, races
+from tilecheck.verify.conditions import Conditions, guarded
+from tilecheck.verify.entry import Entry, enter
+from tilecheck.verify.run import Run
+from tilecheck.verify.statements import walk_kernel
+from tilecheck.verify.suspects import Excuses, Standing, Suspect
+from tilecheck.verify.usage import Usage
+from tilecheck.verify.verdict import Answer, Property, Verdict
+from tilecheck.verify.witness import Replayer, Seen
+
+# The share of a kernel's budget that replays may take.
+_REPLAY_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """A suspect that the executor saw happen."""
+
+    suspect: Suspect
+    seen: Seen
+
+
+@dataclass
+class Proof:
+    """What is known of one kernel under one launch (None: any)."""
+
+    launch: Launch | None
+    entry: Entry
+    answers: dict[Property, Answer] = field(default_factory=dict)
+    refuted: list[Refuted] = field(default_factory=list)
+    suspects: dict[Property, list[Suspect]] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=Conditions)
+
+
+def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
+    """Analyse `kernel` for one launch within `budget` seconds."""
+    begun = time.process_time()
+    solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
+    entry = enter(kernel, usage, solver, launch)
+    proof = Proof(launch, entry)
+    run = entry.run
+    try:
+        walk_kernel(run, entry.state, kernel)
+    except OutOfBudget:
+        answer = Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+        proof.answers = dict.fromkeys(Property, answer)
+        return proof
+    late: set[Property] = set()
+    for name, room in _ROOMS:
+        try:
+            proof.suspects[name] = room(run, proof.conditions)
+        except OutOfBudget:
+            late.add(name)
+    _retry(proof)
+    replayer = Replayer(kernel, entry, launch, begun + budget)
+    for name in Property:
+        proof.answers[name] = _judge(proof, name, replayer, name in late)
+    _lean(proof)
+    return proof
+
+
+def _initialised(run: Run, excuses: Excuses) -> list[Suspect]:
+    return initialised.suspects(run, excuses.terms)
+
+
+_ROOMS: tuple[tuple[Property, Callable[[Run, Excuses], list[Suspect]]], ...] = (
+    (Property.IN_BOUNDS, bounds.suspects),
+    (Property.RACE_FREE, races.suspects),
+    (Property.BARRIERS_UNIFORM, barriers.suspects),
+    (Property.SHARED_INITIALISED, _initialised),
+)
+
+
+def _retry(proof: Proof) -> None:
+    """Conditions that the races brought may settle positions that were open before."""
+    run, conditions = proof.entry.run, proof.conditions
+    kept: list[Suspect] = []
+    try:
+        for suspect in proof.suspects.get(Property.IN_BOUNDS, []):
+            if suspect.standing > Standing.EXCUSED and suspect.question is not None and conditions.terms:
+                if run.solver.refutes([*suspect.question.formulas, *conditions.terms]):
+                    suspect.standing = Standing.EXCUSED
+                elif suspect.standing is not Standing.UNKNOWN:
+                    conditions.try_on(run, suspect)
+            kept.append(suspect)
+    except OutOfBudget:
+        return
+    proof.suspects[Property.IN_BOUNDS] = kept
+
+
+def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answer:
+    found = sorted(proof.suspects.get(name, []), key=lambda s: -s.standing)
+    open_ones = [s for s in found if s.standing > Standing.EXCUSED]
+    for suspect in open_ones:
+        if not _may_refute(proof, suspect):
+            continue
+        seen = replayer.replay(suspect)
+        if seen is not None:
+            proof.refuted.append(Refuted(suspect, seen))
+    if any(r.suspect.property is name for r in proof.refuted):
+        return Answer(Verdict.REFUTED, reason=_refutation(proof, name))
+    gap = next((g for g in proof.entry.run.gaps if name in g.properties), None)
+    if gap is not None:
+        return Answer(Verdict.UNKNOWN, reason=f"line {gap.node.span.line}: {gap.reason}")
+    if open_ones:
+        worst = open_ones[0]
+        reason = worst.reason or "a counterexample did not replay"
+        return Answer(Verdict.UNKNOWN, reason=f"line {worst.node.span.line}: {reason}")
+    if late:
+        return Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+    if any(s.standing is Standing.EXCUSED for s in found):
+        texts = tuple(dict.fromkeys(c.text for c in proof.conditions.found))
+        return Answer(Verdict.PROVEN_GIVEN, texts)
+    if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):
+        return Answer(Verdict.PROVEN, reason="same-value")
+    return _alone(proof, name)
+
+
+def _alone(proof: Proof, name: Property) -> Answer:
+    """A kernel without thread indices is free of races if it has one thread."""
+    entry = proof.entry
+    writes = any(a.kind != "read" and a.array.space == "global" for a in entry.run.accesses)
+    if name is Property.RACE_FREE and entry.single and writes and proof.launch is None:
+        return Answer(Verdict.PROVEN_GIVEN, ("gridDim.x == 1", "blockDim.x == 1"), "no thread index is used")
+    return Answer(Verdict.PROVEN)
+
+
+def _may_refute(proof: Proof, suspect: Suspect) -> bool:
+    """An unguarded access that wants a relation outside our vocabulary is no fault of the kernel while no launch is seen."""
+    if suspect.property is not Property.IN_BOUNDS or suspect.check is None or suspect.guard is None:
+        return True
+    shown = proof.launch is not None and not suspect.check.length.symbols
+    return shown or guarded(suspect.guard)
+
+
+def _refutation(proof: Proof, name: Property) -> str:
+    first = next(r for r in proof.refuted if r.suspect.property is name)
+    lines = ", ".join(str(line) for line in dict.fromkeys(first.seen.fault.lines))
+    return f"lines {lines}" if "," in lines else f"line {lines}"
+
+
+def _lean(proof: Proof) -> None:
+    """Withdraw proofs that lean on freedom from races where that is not shown."""
+    race = proof.answers[Property.RACE_FREE]
+    if race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+        return
+    doubtful = {s.array for s in proof.suspects.get(Property.RACE_FREE, []) if s.standing > Standing.EXCUSED}
+    doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
+    names = {array.name for array in doubtful if array is not None}
+    everything = None in doubtful
+    barrier = proof.answers[Property.BARRIERS_UNIFORM]
+    if barrier.verdict is Verdict.PROVEN and (everything or _reads(proof, names)):
+        reason = "a barrier's condition reads an array that may be raced on"
+        proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
+    initial = proof.answers[Property.SHARED_INITIALISED]
+    shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
+    if initial.verdict is Verdict.PROVEN and shared & names:
+        reason = "the order of writes and reads is not shown while there may be a race"
+        proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
+
+
+def _reads(proof: Proof, names: set[str]) -> bool:
+    """Whether a barrier's condition reads one of the arrays as if the block agreed on it."""
+    symbols = {s for point in proof.entry.run.barriers for s in closure([point.guard])}
+    for applied in (s.applied for s in symbols):
+        if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
+            name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]
+            if name in names:
+                return True
+    return False

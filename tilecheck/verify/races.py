@@ -1,0 +1,240 @@
+"""Data races: can two threads touch one element in one barrier interval, one of them writing, not both atomically?
+
+Every two accesses of an array are compared for two threads of a block (of a warp, and of different warps, if warp
+barriers are used) and, in global memory, for two threads of different blocks. Pairs are asked in batches, one solver
+question for up to sixteen; only a batch that cannot be cleared is looked at pair by pair.
+
+Worked example: in `out[i] = a[i]; out[i + 1] = 0` the two stores meet for threads t and t + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilecheck.symbolic.smt_terms import (
+    Level,
+    Symbol,
+    Taint,
+    Term,
+    conj,
+    disj,
+    eq,
+    ge,
+    lt,
+    ne,
+    scale,
+)
+from tilecheck.verify.pairs import Mode, Pairing, Question
+from tilecheck.verify.run import Run
+from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
+from tilecheck.verify.values import Access, Array, Scalar, Truth
+from tilecheck.verify.verdict import Property
+
+_BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two accesses that may overlap in time under one of `intervals` (condition of the first, of the second)."""
+
+    first: Access
+    second: Access
+    mode: Mode
+    intervals: tuple[tuple[Term, Term], ...]
+
+
+def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
+    """Every pair that could not be cleared, at most one LAUNCH suspect per array."""
+    found: list[Suspect] = []
+    tickets = exclusive_tickets(run)
+    pairings = {mode: Pairing(run, mode, tickets) for mode in Mode}
+    groups: dict[tuple[Array, Mode], list[Pair]] = {}
+    for pair in pairs(run):
+        groups.setdefault((pair.first.array, pair.mode), []).append(pair)
+    settled: set[Array] = set()
+    for (array, mode), members in groups.items():
+        for start in range(0, len(members), _BATCH):
+            chunk = members[start : start + _BATCH]
+            if array in settled:
+                break
+            if len(chunk) > 1 and _cleared(run, pairings[mode], chunk):
+                continue
+            for pair in chunk:
+                suspect = _one(run, pairings[mode], pair, excuses)
+                if suspect is not None:
+                    found.append(suspect)
+                    if suspect.standing is Standing.LAUNCH:
+                        settled.add(array)
+                        break
+    return found
+
+
+def distinct(accesses: Sequence[Access]) -> list[Access]:
+    """Accesses without repetitions: the same element under the same condition in the same intervals is one."""
+    kept: dict[tuple[object, ...], Access] = {}
+    for access in accesses:
+        value = access.value.term if isinstance(access.value, Scalar | Truth) else None
+        tags = tuple(tuple(sorted((t, c.serial) for t, c in tags.items())) for tags in access.tags.values())
+        key = (access.array, access.index, access.kind, access.guard, access.again, access.member, access.update)
+        kept.setdefault((*key, tags, value), access)
+    return list(kept.values())
+
+
+def pairs(run: Run) -> Iterator[Pair]:
+    """Every two accesses that may conflict in time."""
+    by_array: dict[Array, list[Access]] = {}
+    for access in distinct(run.accesses):
+        if access.array.space in ("global", "shared"):
+            by_array.setdefault(access.array, []).append(access)
+    threads_vary = any(t.kind != "const" for t in run.dims.thread)
+    blocks_vary = any(t.kind != "const" for t in run.dims.at)
+    for array, accesses in by_array.items():
+        if all(access.kind == "read" for access in accesses):
+            continue
+        for i, first in enumerate(accesses):
+            for second in accesses[i:]:
+                if not _may_conflict(first, second):
+                    continue
+                if threads_vary:
+                    yield from _in_a_block(run, first, second)
+                if array.space == "global" and blocks_vary and not (first.again or second.again):
+                    yield from _overlap(first, second, Mode.OTHER_BLOCK, Level.GRID)
+
+
+def _may_conflict(first: Access, second: Access) -> bool:
+    if first.kind == second.kind and first.kind in ("read", "atomic"):
+        return False
+    return first.member is None or second.member is None or first.member == second.member
+
+
+def _in_a_block(run: Run, first: Access, second: Access) -> Iterator[Pair]:
+    if not run.uses_warp_barrier:
+        yield from _overlap(first, second, Mode.SAME_BLOCK, Level.BLOCK)
+        return
+    yield from _overlap(first, second, Mode.SAME_WARP, Level.WARP)
+    yield from _overlap(first, second, Mode.OTHER_WARP, Level.BLOCK)
+
+
+def _overlap(first: Access, second: Access, mode: Mode, scope: Level) -> Iterator[Pair]:
+    one, two = first.tags[scope], second.tags[scope]
+    shared = tuple((one[tag], two[tag]) for tag in one if tag in two)
+    if shared:
+        yield Pair(first, second, mode, shared)
+
+
+def _collision(pairing: Pairing, pair: Pair) -> Term:
+    """That the two accesses happen in one interval and meet on one element."""
+    of = pairing.twin.of
+    together = disj(*(conj(a, of(b)) for a, b in pair.intervals))
+    meet = [eq(x, of(y)) for x, y in zip(pair.first.index, pair.second.index, strict=True)]
+    return conj(pair.first.guard, of(pair.second.guard), together, *meet)
+
+
+def _mentions(pair: Pair) -> list[Term]:
+    first, second = pair.first, pair.second
+    made = [first.guard, second.guard, *first.index, *second.index]
+    return [*made, *(t for a, b in pair.intervals for t in (a, b))]
+
+
+def _cleared(run: Run, pairing: Pairing, chunk: Sequence[Pair]) -> bool:
+    if any(len(p.first.index) != len(p.second.index) for p in chunk):
+        return False
+    mentions = [t for pair in chunk for t in _mentions(pair)]
+    question = pairing.ask((), (), [disj(*(_collision(pairing, pair) for pair in chunk))], mentions)
+    return run.solver.refutes(question.formulas)
+
+
+def in_bounds(access: Access) -> Term:
+    """That the positions of an access are legal to numba: from -n up to n - 1."""
+    return conj(*(conj(lt(c.position, c.length), ge(c.position, scale(c.length, -1))) for c in access.checks))
+
+
+def question_of(pairing: Pairing, pair: Pair, within: bool, assumed: Sequence[Term] = ()) -> Question:
+    both = [_collision(pairing, pair)]
+    if within:
+        both += [in_bounds(pair.first), pairing.twin.of(in_bounds(pair.second))]
+        mentions = [*_mentions(pair), in_bounds(pair.first), in_bounds(pair.second)]
+    else:
+        mentions = _mentions(pair)
+    return pairing.ask(assumed, (), both, mentions)
+
+
+def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | None:
+    first, second = pair.first, pair.second
+    base = Suspect(
+        Property.RACE_FREE, "data-race", Standing.UNKNOWN, first.node, "", first.array, first, second, pair.mode
+    )
+    if len(first.index) != len(second.index):
+        base.reason = f"`{first.array.name}` is indexed with different ranks"
+        return base
+    if run.solver.refutes(question_of(pairing, pair, False).formulas):
+        return None
+    question = question_of(pairing, pair, True)
+    if run.solver.refutes(question.formulas):
+        return None
+    if excuses.terms:
+        question = question_of(pairing, pair, True, excuses.terms)
+        if run.solver.refutes(question.formulas):
+            base.standing = Standing.EXCUSED
+            return base
+    base.question = question
+    base.model = run.solver.model(question.formulas, launch_symbols(run))
+    if base.model is None:
+        base.reason = "the solver gave up on this pair"
+        return base
+    if _same_value(run, pairing, pair, question):
+        base.standing, base.reason = Standing.SAME_VALUE, "all of them write the same value"
+        return base
+    if run.uses_lock:
+        base.reason = "threads synchronise through an atomic exchange or compare-and-swap"
+        return base
+    if pair.mode is Mode.OTHER_BLOCK and run.uses_fence:
+        base.reason = "blocks synchronise through fences and atomics"
+        return base
+    base.standing, base.reason = classify(run, (first, second), question)
+    if base.standing is Standing.LAUNCH:
+        excuses.try_on(run, base)
+    return base
+
+
+def launch_symbols(run: Run) -> list[Symbol]:
+    """The symbols of the launch, block sizes first: the factors worth fixing."""
+    dims = [t.symbol for t in run.dims.symbols if t.symbol is not None]
+    seen = dict.fromkeys(dims)
+    for access in run.accesses:
+        for term in (access.guard, *access.index, *(c.length for c in access.checks)):
+            for symbol in sorted(term.symbols, key=lambda s: s.order):
+                if symbol.level is Level.GRID and symbol.taint is Taint.INPUT:
+                    seen[symbol] = None
+    return list(seen)
+
+
+def _same_value(run: Run, pairing: Pairing, pair: Pair, question: Question) -> bool:
+    first, second = pair.first, pair.second
+    if first.kind != "write" or second.kind != "write" or first.update or second.update:
+        return False
+    one, two = first.value, second.value
+    if not isinstance(one, Scalar | Truth) or type(one) is not type(two) or not isinstance(two, Scalar | Truth):
+        return False
+    if one.term is two.term and one.term.level <= pair.mode.shared:
+        return True
+    both = [_collision(pairing, pair), ne(one.term, pairing.twin.of(two.term))]
+    asked = pairing.ask((), (), both, [*_mentions(pair), one.term, two.term])
+    return run.solver.refutes(asked.formulas, 500)
+
+
+def exclusive_tickets(run: Run) -> Mapping[Term, Term]:
+    """Old values of counters that give each drawing thread a range of its own: no other access writes the counter."""
+    made: dict[Term, Term] = {}
+    for ticket in run.tickets:
+        writes = [a for a in run.accesses if a.array is ticket.array and a.kind != "read"]
+        atomics = {(a.index, a.node) for a in writes if a.kind == "atomic"}
+        stores = [a for a in writes if a.kind == "write"]
+        if len(atomics) > 1 or (ticket.array.space == "global" and stores):
+            continue
+        interval = ticket.access.tags[Level.BLOCK]
+        if any(interval.keys() & store.tags[Level.BLOCK].keys() for store in stores):
+            continue
+        made[ticket.old] = ticket.increment
+    return made

@@ -1,0 +1,99 @@
+"""What a room of the prover hands over: a suspect that the solver could not clear, and what came of it.
+
+The rooms (races, bounds, barriers, initialised) find suspects. `conditions.py` may excuse one by a launch condition,
+`witness.py` turns its model into a launch, and only the replay of that launch makes it a refutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from tilecheck.ir.kernel import Node
+from tilecheck.symbolic.smt_solver import Model
+from tilecheck.symbolic.smt_symbols import closure
+from tilecheck.symbolic.smt_terms import Symbol, Taint, Term, conjuncts
+from tilecheck.verify.pairs import Mode, Question
+from tilecheck.verify.run import Run
+from tilecheck.verify.values import Access, Array, Check
+from tilecheck.verify.verdict import Property
+
+
+class Standing(IntEnum):
+    """From best to worst; the worst suspect of a property decides its verdict."""
+
+    SAME_VALUE = 1
+    EXCUSED = 2
+    UNKNOWN = 3
+    DATA = 4
+    LAUNCH = 5
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A violation that the solver thinks possible. LAUNCH: whatever the arrays hold; DATA: for some contents."""
+
+    property: Property
+    rule: str
+    standing: Standing
+    node: Node
+    reason: str
+    array: Array | None = None
+    first: Access | None = None
+    second: Access | None = None
+    mode: Mode | None = None
+    question: Question | None = None
+    model: Model | None = None
+    guard: Term | None = None
+    check: Check | None = None
+    word: str = ""
+    conditions: tuple[str, ...] = ()
+
+
+class Excuses(Protocol):
+    """What excuses suspects: the launch conditions found so far, and the search for more."""
+
+    @property
+    def terms(self) -> list[Term]:
+        """The conditions, to be assumed."""
+
+    def try_on(self, run: Run, suspect: Suspect) -> None:
+        """Look for a condition that excuses `suspect`; if there is one, assume it from now on and say so in it."""
+
+
+def data_symbols(terms: Sequence[Term], taint: Taint = Taint.DATA) -> set[Symbol]:
+    """The symbols of `taint` that the terms depend on."""
+    return {s for s in closure(terms) if s.taint is taint}
+
+
+def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[Standing, str]:
+    """How far a possible violation depends on array contents or on what the walk lost."""
+    taints = question.taints()
+    if Taint.HAVOC in taints:
+        names = sorted({s.name.split("!")[0] for s in (*question.first, *question.second) if s.taint is Taint.HAVOC})
+        return Standing.UNKNOWN, f"the values of {', '.join(f'`{n}`' for n in names[:4])} could not be followed"
+    if Taint.DATA not in taints:
+        return Standing.LAUNCH, ""
+    by_data = [bool(data_symbols(access.index)) for access in accesses]
+    if any(by_data):
+        if len(accesses) == 2 and by_data[0] != by_data[1]:
+            return Standing.DATA, "a data-dependent index against a fixed one"
+        if len(accesses) == 2 and any(access.update for access in accesses):
+            return Standing.DATA, "a read-modify-write at a data-dependent index"
+        array = accesses[0].array.name
+        return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
+    if any(_range_from_data(access) for access in accesses):
+        return Standing.UNKNOWN, "the range of the index is taken from an array"
+    return Standing.DATA, "the condition depends on array contents"
+
+
+def _range_from_data(access: Access) -> bool:
+    """Whether an index variable is bounded by a loaded value, as in a loop over a row of a sparse matrix."""
+    indices = {s for t in access.index for s in t.symbols if not s.name.startswith(("threadIdx", "block", "grid"))}
+    for part in conjuncts(access.guard):
+        data = {s for s in part.symbols if s.taint is Taint.DATA and not s.boolean}
+        if data and part.symbols & indices:
+            return True
+    return any(s.taint is Taint.DATA for i in indices for fact in i.facts for s in fact.symbols)
