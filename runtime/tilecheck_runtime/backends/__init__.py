@@ -7,8 +7,10 @@ run now, or be put into a graph and replayed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -16,6 +18,7 @@ import numpy.typing as npt
 from tilecheck.interp.arguments import TileMap
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.errors import UsageError
 
 Grid = tuple[int, int, int]
 Array = npt.NDArray[Any]
@@ -145,8 +148,34 @@ class Backend(Protocol):
     def graph(self, work: tuple[Work, ...]) -> Graph: ...
 
 
+@cache
 def default() -> Backend:
-    """The device of this process: the CPU."""
-    from tilecheck_runtime.backends.cpu import CPU
+    """The device of this process: the GPU if numba-cuda and a GPU are there, else the CPU.
 
-    return CPU
+    The environment variable `TILECHECK_DEVICE` decides instead: `cpu`, or `cuda`, which raises UsageError with the reason
+    where no GPU can be used.
+    """
+    from tilecheck_runtime.backends.cpu import CPU
+    from tilecheck_runtime.driver import NoDevice
+
+    wanted = os.environ.get("TILECHECK_DEVICE", "")
+    if wanted not in ("", "cpu", "cuda"):
+        raise UsageError(f"TILECHECK_DEVICE is {wanted!r}", "use `cpu` or `cuda`, or leave it unset")
+    if wanted == "cpu":
+        return CPU
+    try:
+        return _cuda()
+    except (NoDevice, ImportError) as reason:
+        if wanted == "cuda":
+            raise UsageError(f"no GPU can be used: {reason}", "`tilecheck doctor` says what is missing") from None
+        return CPU
+
+
+def _cuda() -> Backend:
+    # The driver is asked first: it is the cheaper question, and numba's import is slow.
+    from tilecheck_runtime.driver import Device
+
+    Device.open()
+    from tilecheck_runtime.backends.cuda import device
+
+    return device()

@@ -4,8 +4,8 @@ Work is submitted at once; the order of a stream is CUDA's, waits between stream
 waits only where someone asks. A kernel whose checks stay in place notes a failure in a page-locked record, which the
 wait reads: no extra synchronisation, and the context survives.
 
-What a submission needs stays referenced until its event has been seen done (`keep`), which the device's reaper looks at
-on later submissions and waits.
+What a submission needs stays referenced until its event has been seen done, which the device looks at on later
+submissions.
 """
 
 from __future__ import annotations
@@ -37,31 +37,30 @@ class CUDABuffer:
 
 
 class CUDAEvent:
-    """The end of one submission. `record` is the fault record of a kernel with checks."""
+    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault record (`report`).
 
-    __slots__ = ("_device", "_failure", "_handle", "_over", "before", "keep", "report")
+    The device holds every event until it has been seen done, so that what a submission needs outlives the submission even
+    when nobody waits for it.
+    """
+
+    __slots__ = ("_before", "_device", "_failure", "_keep", "_over", "_report", "handle")
 
     def __init__(
         self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]
     ) -> None:
+        self.handle = handle
         self._device = device
-        self._handle = handle
+        self._keep = keep
+        self._report = report
+        self._before = before
         self._over = False
         self._failure: Exception | None = None
-        self.keep = keep
-        self.report = report
-        self.before = before
-
-    @property
-    def handle(self) -> int:
-        """The CUDA event."""
-        return self._handle
 
     def wait(self) -> None:
         """Block until the work is over. Raises what it failed with."""
         if not self._over:
             try:
-                self._device.device.wait_event_host(self._handle)
+                self._device.device.wait_event_host(self.handle)
             except DriverError as error:
                 self._failure = error
             self._finish()
@@ -72,7 +71,7 @@ class CUDAEvent:
         """Whether the work is over, without waiting."""
         if not self._over:
             try:
-                if not self._device.device.event_done(self._handle):
+                if not self._device.device.event_done(self.handle):
                     return False
             except DriverError as error:
                 self._failure = error
@@ -80,22 +79,27 @@ class CUDAEvent:
         return True
 
     def then(self, call: Callable[[], None]) -> None:
-        """Call once the work is over, on the device's waiting thread."""
+        """Call once the work is over, on a thread of the device that sleeps until then."""
         self._device.watch(self, call)
 
+    def failure(self) -> Exception | None:
+        """What the work failed with, None before it is over."""
+        return self._failure
+
     def _finish(self) -> None:
-        self._over = True
-        self.keep = None
-        before, self.before = self.before, ()
+        # Work behind failed work fails with the same error, as on the CPU.
+        before, self._before = self._before, ()
         for event in before:
-            if isinstance(event, CUDAEvent) and event.done() and event._failure is not None:
-                self._failure = self._failure or event._failure
-        if self.report is not None:
-            self._failure = self._failure or self.report.failure()
-            self.report = None
+            if isinstance(event, CUDAEvent) and event.done():
+                self._failure = self._failure or event.failure()
+        if self._report is not None:
+            self._failure = self._failure or self._report.failure()
+            self._report = None
+        self._over = True
+        self._keep = None
 
     def __del__(self) -> None:
-        self._device.retire(self._handle)
+        self._device.retire(self.handle)
 
 
 class Report:
@@ -174,7 +178,9 @@ class CUDAStream:
         device = self._device.device
         handle = self._device.fresh_event()
         device.record(handle, self.handle)
-        return CUDAEvent(self._device, handle, keep, report, after)
+        event = CUDAEvent(self._device, handle, keep, report, after)
+        self._device.holds(event)
+        return event
 
 
 class CUDADevice:
@@ -183,10 +189,11 @@ class CUDADevice:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.name = f"cuda:{device.ordinal}"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._memory = device.new_stream()
         self._events: deque[int] = deque()
         self._records: deque[int] = deque()
+        self._pending: deque[CUDAEvent] = deque()
         self._watcher: ThreadPoolExecutor | None = None
 
     # ---- bytes
@@ -290,6 +297,16 @@ class CUDADevice:
             if self._events:
                 return self._events.popleft()
         return self.device.new_event()
+
+    def holds(self, event: CUDAEvent) -> None:
+        """Keep `event` until it is done; let go of those that are."""
+        finished: list[CUDAEvent] = []
+        with self._lock:
+            self._pending.append(event)
+            while len(self._pending) > 1 and self._pending[0].done():
+                finished.append(self._pending.popleft())
+        # Dropped outside the lock: the last reference to a buffer may go with them.
+        finished.clear()
 
     def retire(self, handle: int) -> None:
         """An event that nobody waits for any more."""
