@@ -1,5 +1,6 @@
 """Graphs: capture, scopes, replay, and what they own."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,6 +54,37 @@ def test_what_a_scope_refuses() -> None:
     assert tc.value(42).sync_on(stream) == 42
     scope.graph.launch().sync()
     assert refused(lambda: scope.record(tc.value(1))).rule == "capture"
+
+
+def test_a_scope_concerns_its_own_task_alone() -> None:
+    async def main() -> None:
+        x, z = tc.ones(4), tc.zeros(4)
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def capture() -> tc.CudaGraph[None]:
+            with tc.CudaGraph.scope() as scope:
+                inside.set()
+                await leave.wait()
+                scope.record(tc.memcpy(z, x))
+                started = asyncio.create_task(later())
+                await asyncio.sleep(0)
+            await started
+            return scope.graph
+
+        async def later() -> None:
+            with pytest.raises(tc.OpError):
+                await tc.value(1)
+            await asyncio.sleep(0.01)
+            await tc.value(1)
+
+        task = asyncio.create_task(capture())
+        await inside.wait()
+        assert await tc.memcpy(x, np.full(4, 2, np.float32)) is x
+        leave.set()
+        await (await task).launch()
+        assert z.numpy().sum() == 8
+
+    asyncio.run(main())
 
 
 def test_a_refused_record_leaves_the_graph_as_it_was() -> None:

@@ -1,6 +1,8 @@
 """Tensors on the host: creation, views, subscripts, moves and what their messages say."""
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -239,3 +241,27 @@ def test_meta_tensors_have_no_data() -> None:
     assert m[0:4].shape == (4, 8)
     with pytest.raises(UsageError, match="a meta tensor has a shape and no data"):
         m.numpy()
+
+
+def test_handles_are_not_duplicated() -> None:
+    z = tc.arange(4)
+    same, fresh = copy.copy(z), copy.deepcopy(z)
+    assert repr(same).endswith("view>")
+    fresh[0] = 9
+    assert z[0] == same[0] == 0
+    assert rule_of(z.into_partition, 2) == "borrow-conflict"
+    for handle in (z, z.partition(2), tc.value(1).graph()):
+        assert rule_of(pickle.dumps, handle) == "usage"
+        if handle is not z:
+            assert rule_of(copy.copy, handle) == "usage"
+
+
+def test_the_kernel_language_is_not_spoken_on_the_host() -> None:
+    z = tc.zeros(4)
+    for call in (lambda: z.store(1), lambda: z.partition(2).load(), lambda: z.num_tiles(0)):
+        with pytest.raises(UsageError, match="belongs to the kernel language"):
+            call()
+    assert not hasattr(z, "nonsense")
+    with pytest.raises(UsageError, match="neither true nor false"):
+        bool(z)
+    assert tc.ones(1)

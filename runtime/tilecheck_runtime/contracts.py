@@ -11,13 +11,16 @@ kernels included, and fail closed: what cannot be evaluated refuses the launch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
 from tilecheck_runtime.errors import LaunchRefused, UsageError
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.simt import SimtConditions
 
 AXES = "xyz"
 
@@ -67,7 +70,9 @@ def need_grid(kernel: str, arguments: tuple[Argument, ...], grid: Grid | None) -
     return grid
 
 
-def check_conditions(report: TileReport, arguments: tuple[Argument, ...], dims: Mapping[str, int], grid: Grid) -> None:
+def check_conditions(
+    report: TileReport | SimtConditions, arguments: tuple[Argument, ...], dims: Mapping[str, int], grid: Grid
+) -> None:
     """Raise LaunchRefused for the first launch condition that does not hold."""
     shapes = {a.param.name: a.shape for a in arguments if isinstance(a, TensorArgument)}
     scalars = {a.param.name: a.value for a in arguments if isinstance(a, ScalarArgument)}

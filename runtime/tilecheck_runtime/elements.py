@@ -34,7 +34,7 @@ class Elements:
     @property
     def width(self) -> int:
         """Bytes of one element."""
-        return int(self.dtype.numpy().itemsize)
+        return self.dtype.bits // 8
 
     @property
     def memory(self) -> Allocation:

@@ -30,6 +30,7 @@ from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.stream import Stream, next_stream
+from tilecheck_runtime.unique import Unique
 
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
@@ -37,7 +38,7 @@ S = TypeVar("S")
 _TAKEN = object()
 
 
-class CudaGraph(Generic[R]):
+class CudaGraph(Unique, Generic[R]):
     """Captured work on `stream`."""
 
     def __init__(self, recording: Recording, value: R) -> None:

@@ -22,6 +22,7 @@ from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.ledger import Access, Loan, hold
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
+from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
 
 Tensors = tuple[Any, ...]
@@ -31,7 +32,7 @@ Tensors = tuple[Any, ...]
 class Plan:
     """One launch with everything decided but, possibly, the grid."""
 
-    kernel: CheckedKernel
+    kernel: CheckedKernel | SimtKernel
     arguments: tuple[Argument, ...]
     dims: dict[str, int]
     grid: Grid | None
@@ -113,7 +114,7 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
     BorrowError for a conflict; nothing is held then.
     """
-    checked = checked_kernel(kernel.fn)
+    checked = checked_kernel(kernel.fn) if kernel.track == "tile" else simt_kernel(kernel, args, kwargs)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
     dims = bind_dims(checked.kernel, arguments, kernel.bindings)
     plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments))

@@ -81,7 +81,9 @@ CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
     (State.CAPTURED, False): {Access.MOVE: IN_FLIGHT},
     (State.CAPTURED, True): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
 }
-ENDING = frozenset({Access.WRITE, Access.EXCLUDE, Access.MOVE})
+# The accesses that end idle loans on the same bytes, and how their message says it.
+VERBS = {Access.WRITE: "wrote it", Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
+ENDING = frozenset(VERBS)
 
 # What the holder is doing, and the way out.
 STORY: dict[State, tuple[str, str]] = {
@@ -153,14 +155,14 @@ class Ledger:
     def __init__(self) -> None:
         self._loans: weakref.WeakSet[Loan] = weakref.WeakSet()
 
+    def loans(self) -> list[Loan]:
+        """The loans that have not ended, on any bytes."""
+        with LOCK:
+            return [loan for loan in self._loans if loan.state is not State.ENDED and loan.ended is None]
+
     def live(self, region: Region) -> list[Loan]:
         """The loans that overlap `region` and have not ended."""
-        with LOCK:
-            return [
-                loan
-                for loan in self._loans
-                if loan.state is not State.ENDED and loan.ended is None and overlaps(loan.region, region)
-            ]
+        return [loan for loan in self.loans() if overlaps(loan.region, region)]
 
     def add(self, loan: Loan) -> None:
         """Enter a loan that was granted."""
@@ -186,10 +188,9 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
         if refused:
             gc.collect()
             _check(requests, by, in_order)
-        site = here()
         for request in requests:
             if request.access in ENDING:
-                _end_idle(request, by, site)
+                _end_idle(request, by)
 
 
 def borrow(request: Request, holder: str) -> Loan:
@@ -203,7 +204,8 @@ def hold(
     """Grant what an op needs, all or nothing: one held loan per request."""
     with LOCK:
         grant(requests, holder, in_order=in_order)
-        return tuple(_enter(request, holder, state) for request in requests)
+        site = here()
+        return tuple(_enter(request, holder, state, site) for request in requests)
 
 
 def before(loans: Sequence[Loan], execution: object) -> set[object]:
@@ -212,8 +214,9 @@ def before(loans: Sequence[Loan], execution: object) -> set[object]:
         return {
             other.owner
             for loan in loans
-            for other in loan.ledger.live(loan.region)
+            for other in loan.ledger.loans()
             if other.state is State.RUNNING and other.owner is not execution and (other.exclusive or loan.exclusive)
+            if overlaps(loan.region, other.region)
         }
 
 
@@ -223,10 +226,10 @@ def release(loans: Iterable[Loan]) -> None:
         loan.state = State.ENDED
 
 
-def _enter(request: Request, holder: str, state: State) -> Loan:
+def _enter(request: Request, holder: str, state: State, site: Site) -> Loan:
     lineage = frozenset() if request.actor is None else request.actor.ancestry
     exclusive = request.access is Access.EXCLUDE
-    loan = Loan(request.ledger, request.region, exclusive, holder, here(), lineage, state)
+    loan = Loan(request.ledger, request.region, exclusive, holder, site, lineage, state)
     request.ledger.add(loan)
     return loan
 
@@ -242,9 +245,10 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
     for request in requests:
         broken = [
             (loan.number, loan, rule)
-            for loan in request.ledger.live(request.region)
+            for loan in request.ledger.loans()
             if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
             if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
+            if overlaps(loan.region, request.region)
         ]
         if broken:
             _, loan, rule = min(broken, key=itemgetter(0))
@@ -282,9 +286,8 @@ def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
     )
 
 
-def _end_idle(request: Request, by: str, site: Site) -> None:
+def _end_idle(request: Request, by: str) -> None:
     kept = frozenset() if request.actor is None else request.actor.ancestry
-    verb = {Access.WRITE: "wrote it", Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
-    for loan in request.ledger.live(request.region):
-        if loan.state is State.IDLE and loan.number not in kept:
-            loan.ended = (f"{by} {verb[request.access]}", site)
+    for loan in request.ledger.loans():
+        if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
+            loan.ended = (f"{by} {VERBS[request.access]}", here())

@@ -46,6 +46,7 @@ from tilecheck_runtime.running import Running
 from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.tensor import Tensor
+from tilecheck_runtime.unique import Unique
 
 if TYPE_CHECKING:
     from tilecheck_runtime.graph import CudaGraph
@@ -66,7 +67,7 @@ class Life(Enum):
 # ---- ops
 
 
-class DeviceOp(Generic[R]):
+class DeviceOp(Unique, Generic[R]):
     """Lazy device work with a value of type R."""
 
     def __init__(self, name: str, node: Node, loans: tuple[Loan, ...] = ()) -> None:

@@ -18,7 +18,7 @@ it ends when somebody else borrows the same bytes exclusively, and says so at it
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck_runtime import layout as lay
@@ -27,7 +27,8 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.ledger import Access, Loan, borrow
 from tilecheck_runtime.sites import subject
-from tilecheck_runtime.tensor import Tensor
+from tilecheck_runtime.tensor import Tensor, kernel_language
+from tilecheck_runtime.unique import Unique
 
 MAX_RANK = 3
 
@@ -42,7 +43,7 @@ class _Owned:
 OWNED: Final = _Owned()
 
 
-class Partition:
+class Partition(Unique):
     """An exclusive borrow of a tensor in tiles; `tile` is the shape of one."""
 
     def __init__(
@@ -130,6 +131,11 @@ class Partition:
 
     def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> Partition:
         return Partition(self._elements, self._loan, self.tile, exact=exact, mapping=mapping)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise kernel_language(self, name)
 
     def _usable(self, name: str | None = None) -> None:
         """Raise BorrowError if the partition was given back."""

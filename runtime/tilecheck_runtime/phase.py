@@ -1,15 +1,17 @@
-"""What this thread is in the middle of: nothing, a function of a `then` or `map`, or the recording of a graph.
+"""What this thread or task is in the middle of: nothing, a function of a `then` or `map`, or the recording of a graph.
 
 Running an op waits for, or changes the order of, work that the enclosing operation is just putting together, so inside
 any of these `run`, `sync` and `await` are refused (rule reentrant-sync); inside a scope so is making memory (rule
-capture), because a replay would not make it again. Other threads are not concerned.
+capture), because a replay would not make it again. Other threads and other asyncio tasks are not concerned. A task that was
+started inside of a phase is in it until it ends, not longer.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 
 from tilecheck_runtime.errors import OpError
@@ -24,44 +26,60 @@ class Phase(Enum):
     SCOPE = "a graph scope"
 
 
-class _Current(threading.local):
-    phase: Phase = Phase.NONE
+@dataclass(slots=True)
+class _Entry:
+    """One phase that was entered; contexts copied meanwhile keep referring to it, so it says itself when it is over."""
+
+    phase: Phase
+    outer: _Entry | None
+    over: bool = False
 
 
-_current = _Current()
+_current: ContextVar[_Entry | None] = ContextVar("phase", default=None)
+
+
+def _phase() -> Phase:
+    entry = _current.get()
+    while entry is not None and entry.over:
+        entry = entry.outer
+    return Phase.NONE if entry is None else entry.phase
 
 
 @contextmanager
 def inside(phase: Phase) -> Iterator[None]:
     """Enter `phase`; the one before comes back at the end, whatever happens."""
-    before, _current.phase = _current.phase, phase
+    entry = _Entry(phase, _current.get())
+    token = _current.set(entry)
     try:
         yield
     finally:
-        _current.phase = before
+        entry.over = True
+        _current.reset(token)
 
 
 @contextmanager
 def calling() -> Iterator[None]:
     """Enter a user's function; a capture around it stays one."""
-    with inside(Phase.FUNCTION if _current.phase is Phase.NONE else _current.phase):
+    now = _phase()
+    with inside(Phase.FUNCTION if now is Phase.NONE else now):
         yield
 
 
 def refuse_running(what: str) -> None:
     """Raise OpError (reentrant-sync) unless this thread is free to run an op."""
-    if _current.phase is not Phase.NONE:
+    now = _phase()
+    if now is not Phase.NONE:
         way_out = {
             Phase.FUNCTION: "return the op instead: `then` runs it on the same stream",
             Phase.CAPTURE: "return the op instead: it is recorded with the others",
             Phase.SCOPE: "record it with `scope.record(op)`, or run it before the scope",
         }
-        raise OpError(f"`{what}` inside {_current.phase.value}", way_out.get(_current.phase), rule="reentrant-sync")
+        raise OpError(f"`{what}` inside {now.value}", way_out.get(now), rule="reentrant-sync")
 
 
 def refuse_memory() -> None:
     """Raise OpError (capture) inside a graph scope."""
-    if _current.phase is Phase.SCOPE:
+    if _phase() is Phase.SCOPE:
         raise OpError(
             "memory is made inside a graph scope, and a replay would not make it again",
             "make the tensor before the scope; the graph then owns it",

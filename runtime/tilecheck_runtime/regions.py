@@ -43,6 +43,8 @@ class Region:
 
 def overlaps(a: Region, b: Region) -> bool:
     """Whether some byte belongs to both; yes when that is too costly to decide."""
+    if a == b:
+        return not a.empty
     if a.empty or b.empty or a.end <= b.offset or b.end <= a.offset:
         return False
     a, b = _merged(a), _merged(b)

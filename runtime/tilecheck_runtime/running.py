@@ -14,11 +14,12 @@ from typing import Any, Generic, TypeVar
 from tilecheck_runtime import phase
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.stream import Stream
+from tilecheck_runtime.unique import Unique
 
 R = TypeVar("R", covariant=True)
 
 
-class Running(Generic[R]):
+class Running(Unique, Generic[R]):
     """Work on a stream. Made by `op.run()`."""
 
     def __init__(self, execution: Execution, value: R) -> None:

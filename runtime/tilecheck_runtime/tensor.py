@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilecheck.ops.row import OPS
 from tilecheck.surface import tensor as surface
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime import layout as lay
@@ -28,6 +29,7 @@ from tilecheck_runtime.layout import Layout
 from tilecheck_runtime.ledger import LOCK, Access, Loan, State, borrow, grant, hold
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.sites import Site, here, subject
+from tilecheck_runtime.unique import Unique
 
 if TYPE_CHECKING:
     from tilecheck_runtime.partition import OwnedPartition, Partition
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 HOST = "the host"
 
 
-class Tensor(surface.Tensor):
+class Tensor(Unique, surface.Tensor):
     """Memory on a device. Made by the creation functions of `tilecheck`, never directly."""
 
     def __init__(self, elements: Elements, loan: Loan | None = None) -> None:
@@ -145,6 +147,22 @@ class Tensor(surface.Tensor):
         self._writable()
         self._access(Access.WRITE, chosen)
         chosen.memory.backend.upload(chosen.strided(), values)
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise UsageError(f"a tensor of shape {self.shape} is neither true nor false", "ask about its elements")
+        return bool(self.item())
+
+    def __copy__(self) -> Tensor:
+        return self._view(self._elements)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.copy()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise kernel_language(self, name)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -329,6 +347,18 @@ class Tensor(surface.Tensor):
             for handle in self._elements.memory.handles
             if isinstance(handle, Tensor) and handle is not self and handle._moved is None
         ]
+
+
+def kernel_language(handle: object, name: str) -> Exception:
+    """The error for an attribute that a handle does not have: one of the kernel language is worth a better word."""
+    row = OPS.get(name)
+    kind = type(handle).__name__
+    if row is None or not row.method_of:
+        return AttributeError(f"`{kind}` has no attribute `{name}`", name=name, obj=handle)
+    return UsageError(
+        f"`{name}` belongs to the kernel language and was called on a `{kind}` of the host",
+        "call it inside a function decorated with `@tc.kernel`",
+    )
 
 
 def from_host(values: Array, backend: Backend) -> Tensor:

@@ -162,6 +162,10 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     builder.params = {name: stated[name] for name in stated}
     for name, _ in names:
         builder.array_names.add(name)
+    for decorator in node.decorators:
+        call = decorator.decorator
+        if isinstance(call, cst.Call) and fold(call.func, scope.lookup) == Ref("tilecheck.unsafe"):
+            builder.expr(call)
     builder.suite(node.body)
     body = builder.body()
     guessed = inferred(names, body, found.types)

@@ -61,6 +61,11 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
             place = f"{access.array}, axis {access.axis}"
             why = f": {access.reason}" if access.reason else ""
             yield f"  line {access.line:>4}  {place:<{width}}  {_RUNGS.get(access.rung, access.rung)}{why}"
+    if kernel.ragged:
+        yield ""
+        yield "lanes beyond an array's edge reach no result, at launches where:"
+        for condition in kernel.ragged:
+            yield f"  {condition}"
     if kernel.assumptions:
         yield ""
         yield "assumed of every launch:"

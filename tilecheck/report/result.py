@@ -44,6 +44,8 @@ class KernelSummary:
     assumptions: tuple[str, ...]
     verdicts: Mapping[str, Shown]
     accesses: tuple[ShownAccess, ...] = ()
+    # What a launch must satisfy so that no lane beyond an array's edge reaches a result.
+    ragged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +123,5 @@ def _kernel(values: Mapping[str, Any]) -> KernelSummary:
             for name, shown in values["verdicts"].items()
         },
         tuple(ShownAccess(**access) for access in values["accesses"]),
+        tuple(values["ragged"]),
     )

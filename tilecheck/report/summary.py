@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tilecheck.checked import Checked
 from tilecheck.ir.kernel import Kernel
@@ -18,7 +19,8 @@ def summaries(checked: Checked) -> tuple[KernelSummary, ...]:
 def _each(checked: Checked) -> Iterator[KernelSummary]:
     for tile in checked.tile:
         accesses = tuple(ShownAccess(a.line, a.array, a.axis, a.rung, a.reason) for a in tile.accesses)
-        yield _summary(tile.kernel, (), tile.verdicts, accesses)
+        ragged = tuple(dict.fromkeys(c.text for c in tile.conditions if c.rule == "void-lanes"))
+        yield replace(_summary(tile.kernel, (), tile.verdicts, accesses), ragged=ragged)
     for simt in checked.simt:
         yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
 

@@ -1,8 +1,9 @@
 """An op would mix the void lanes of a ragged tile into valid ones.
 
 Why: the last tile of a row may hang over the array's edge. The lanes out there hold nothing; elementwise ops carry them
-along and a store drops them, but a sum, a scan or a matrix product would add them in. Fill them at the load with `pad=`,
-or use tiles that divide the extent. Where only the launch knows the extent, the launch checks.
+along and a store drops them, but a sum, a scan or a matrix product would add them in. So would a store of a tile of one
+array into the middle of another. Fill them at the load with `pad=`, or use tiles that divide the extent. Where only the
+launch knows the extent, the launch checks.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck.surface.dtypes import DTypeClass
+from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.errors import UsageError
 
@@ -143,6 +144,9 @@ class Backend(Protocol):
 
     def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Any:
         """The program of a checked kernel for one specialisation key; kept and reused by the caller."""
+
+    def compile_simt(self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int]) -> Any:
+        """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory."""
 
     def stream(self) -> Stream: ...
     def graph(self, work: tuple[Work, ...]) -> Graph: ...

@@ -20,6 +20,7 @@ import numpy as np
 from tilecheck.interp.arguments import TensorArgument, Trap
 from tilecheck.interp.compile import Program, compile_kernel
 from tilecheck.interp.tile import execute
+from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import (
     Array,
@@ -28,13 +29,16 @@ from tilecheck_runtime.backends import (
     Download,
     Event,
     Graph,
+    Grid,
     Launch,
     Operand,
     Strided,
     Upload,
     Work,
+    cpu_simt,
 )
 from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.sites import Site
 
 # As CUDA's allocator: what is aligned there is aligned here.
 ALIGNMENT = 256
@@ -130,6 +134,10 @@ def _perform(work: Work) -> None:
 
 
 def _launch(launch: Launch) -> None:
+    if isinstance(launch.program, cpu_simt.SimtProgram):
+        plain = {n: array(a.array) if isinstance(a, Operand) else a for n, a in launch.arguments.items()}
+        cpu_simt.execute(launch.kernel, launch.program, plain, launch.grid)
+        return
     arguments = {
         name: TensorArgument(array(a.array), a.tile, a.mapping) if isinstance(a, Operand) else a
         for name, a in launch.arguments.items()
@@ -137,7 +145,7 @@ def _launch(launch: Launch) -> None:
     try:
         execute(launch.program, arguments, launch.grid)
     except Trap as trap:
-        place = f"{trap.path}:{trap.line}: in `{launch.kernel}`, block {trap.block}"
+        place = f"{Site(trap.path or '', trap.line or 0)}: in `{launch.kernel}`, block {trap.block}"
         raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(place,)) from None
 
 
@@ -175,6 +183,11 @@ class _CPU:
 
     def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Program:
         return compile_kernel(report.kernel, report.types, dims)
+
+    def compile_simt(
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int]
+    ) -> cpu_simt.SimtProgram:
+        return cpu_simt.compile_simt(report, block, shared, dims)
 
     def stream(self) -> CPUStream:
         return CPUStream()

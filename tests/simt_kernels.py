@@ -1,0 +1,69 @@
+"""SIMT kernels for `test_simt_launch`. The bodies are numba-cuda's language; here its stand-in provides the names."""
+
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+from tilecheck.verify.stand_in import cuda_on_cpu
+
+with cuda_on_cpu():
+    from numba import cuda, float32
+
+
+class BM(Dim): ...
+
+
+@tc.simt(block=64)
+def double(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = 2 * x[i]
+
+
+@tc.simt(block=32)
+def block_sums(out: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
+    s = cuda.shared.array(32, float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    s[t] = x[i] if i < x.size else 0.0
+    cuda.syncthreads()
+    d = 16
+    while d > 0:
+        if t < d:
+            s[t] += s[t + d]
+        cuda.syncthreads()
+        d //= 2
+    if t == 0 and cuda.blockIdx.x < out.size:
+        out[cuda.blockIdx.x] = s[0]
+
+
+@tc.simt(block=8)
+def tile_width(z: Tensor[Mut, f32, BM]) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = BM
+
+
+@tc.simt(block=4, requires="n % 2 == 0 and n <= blockDim.x")
+def even(z: Tensor[Mut, f32, Dyn], n: int) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = n
+
+
+@tc.simt(block=4)
+def all_on_one(z: Tensor[Mut, f32, Dyn]) -> None:
+    z[0] = cuda.threadIdx.x
+
+
+@tc.unsafe("the test wants to see it stop")
+@tc.simt(block=4)
+def scatter(z: Tensor[Mut, f32, Dyn], where: Tensor[Shared, tc.i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < where.size and 0 <= where[i] < z.size:
+        z[where[i]] = i
+
+
+@cuda.jit
+def plain(z, x, n):
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = x[i] + n
