@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import FunctionType
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -112,6 +113,18 @@ class Graph(Protocol):
     """Work made ready to be replayed."""
 
 
+class Repeat(Protocol):
+    """One launch on one stream, ready to be submitted any number of times."""
+
+    def __call__(self) -> None: ...
+
+    def wait(self) -> None:
+        """Block until every round is over, then raise the error of one that failed, if any."""
+
+    def close(self) -> None:
+        """No more rounds; what the launch needs is kept until the last one is over."""
+
+
 class Stream(Protocol):
     """Work runs in order, one item at a time."""
 
@@ -121,6 +134,9 @@ class Stream(Protocol):
         If something in `after` failed, the work does not run and fails with that error. `keep` is referenced until
         the work is over.
         """
+
+    def repeat(self, work: Launch, keep: object) -> Repeat:
+        """`work`, prepared for this stream; `keep` is what it needs."""
 
     def mark(self, after: tuple[Event, ...]) -> Event:
         """The end of everything submitted so far and of `after`; fails with what failed there."""
@@ -145,8 +161,11 @@ class Backend(Protocol):
     def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Any:
         """The program of a checked kernel for one specialisation key; kept and reused by the caller."""
 
-    def compile_simt(self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int]) -> Any:
-        """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory."""
+    def compile_simt(
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
+    ) -> Any:
+        """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory;
+        `function` is what the user wrote."""
 
     def stream(self) -> Stream: ...
     def graph(self, work: tuple[Work, ...]) -> Graph: ...

@@ -17,15 +17,18 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from types import FunctionType
 
 import numpy as np
 
+from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Grid, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
 from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import KernelStopped
-from tilecheck_runtime.specialise import Key
+from tilecheck_runtime.specialise import Key, Once
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,13 @@ class Report:
 
     def failure(self) -> KernelStopped | None:
         """The error of a check that failed, and the record back to the device."""
-        code = ctypes.c_uint64.from_address(self.address).value
+        failure = self.read()
         self._device.give_record(self.address)
+        return failure
+
+    def read(self) -> KernelStopped | None:
+        """The error of a check that failed since the record was made."""
+        code = ctypes.c_uint64.from_address(self.address).value
         if code == 0:
             return None
         line, block = code >> 32, (code & 0xFFFFFFFF) - 1
@@ -160,10 +168,17 @@ class CUDAStream:
                 raise TypeError(f"{work!r} is no work of the GPU")
         return self._event((keep, work), report, after)
 
+    def repeat(self, work: Launch, keep: object) -> CUDARepeat:
+        return CUDARepeat(self._device, self, work, keep)
+
     def mark(self, after: tuple[Event, ...]) -> CUDAEvent:
         """The end of everything submitted so far and of `after`."""
         self._order(after)
         return self._event(None, None, after)
+
+    def keep(self, needed: object) -> None:
+        """Hold on to `needed` until everything submitted so far is over."""
+        self._event(needed, None, ())
 
     def _order(self, after: tuple[Event, ...]) -> None:
         device = self._device.device
@@ -181,6 +196,32 @@ class CUDAStream:
         event = CUDAEvent(self._device, handle, keep, report, after)
         self._device.holds(event)
         return event
+
+
+class CUDARepeat:
+    """A launch whose arguments are packed: a call is one call of the driver."""
+
+    def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch, keep: object) -> None:
+        device.device.enter()
+        program: Program | SimtProgram = work.program
+        self._device = device
+        self._stream = stream
+        self._keep = keep
+        self._report = Report(device, work.kernel, program.kernel.path) if program.checks else None
+        record = self._report.address if self._report is not None else 0
+        self._launch = program.bound(work, stream.handle, record)
+
+    def __call__(self) -> None:
+        self._launch()
+
+    def wait(self) -> None:
+        self._device.device.wait_stream(self._stream.handle)
+        failure = self._report.read() if self._report is not None else None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        self._stream.keep((self._keep, self._report))
 
 
 class CUDADevice:
@@ -266,9 +307,15 @@ class CUDADevice:
         self.device.enter()
         return load(self.device, report, key)
 
+    def compile_simt(
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
+    ) -> SimtProgram:
+        """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
+        return SimtProgram(self.device, report.kernel, function, block, shared, Once())
+
     def launch(self, work: Launch, stream: int) -> Report | None:
         """Submit a kernel; its fault record if it has checks."""
-        program: Program = work.program
+        program: Program | SimtProgram = work.program
         report = Report(self, work.kernel, program.kernel.path) if program.checks else None
         program.launch(work, stream, report.address if report is not None else 0)
         return report

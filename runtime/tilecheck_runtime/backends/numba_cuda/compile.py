@@ -20,11 +20,11 @@ from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
 class CompileFailed(Exception):
-    """numba-cuda or the linker refused generated code: a bug of the lowering, with the source attached."""
+    """numba-cuda refused a kernel. For generated code that is a bug of the lowering; `source` is its text."""
 
-    def __init__(self, name: str, source: str, reason: str) -> None:
-        super().__init__(f"the generated code of `{name}` does not compile: {reason}")
-        self.source = source
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"`{name}` does not compile: {reason}")
+        self.source = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +53,54 @@ def compile_ptx(
     line_info: bool = False,
 ) -> tuple[str, str]:
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
-    from numba import cuda, types
+    from numba import types
 
-    compiler: Any = cuda
     file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope: dict[str, Any] = dict(namespace)
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
+    try:
+        return numba_ptx(
+            scope[name], signature, threads, capability, resident=blocks_per_multiprocessor, line_info=line_info
+        )
+    except CompileFailed as error:
+        error.source = source
+        raise
+
+
+def numba_ptx(
+    function: Any,
+    signature: Any,
+    threads: int,
+    capability: tuple[int, int],
+    *,
+    resident: int = 1,
+    line_info: bool = False,
+) -> tuple[str, str]:
+    """The PTX of a kernel function for a numba signature, and its entry symbol."""
+    from numba import cuda
+
+    compiler: Any = cuda
     token = TARGET.set(capability)
     try:
         ptx, _ = compiler.compile(
-            scope[name],
+            function,
             signature,
             device=False,
             abi="numba",
             cc=capability,
             lineinfo=line_info,
-            launch_bounds=(threads, blocks_per_multiprocessor),
+            launch_bounds=(threads, resident),
         )
     except Exception as error:  # numba raises many unrelated types; all of them mean the same here
-        raise CompileFailed(name, source, str(error).strip().splitlines()[0] if str(error) else repr(error)) from error
+        reason = str(error).strip().splitlines()[0] if str(error) else repr(error)
+        raise CompileFailed(function.__name__, reason) from error
     finally:
         TARGET.reset(token)
     entry = re.search(r"\.visible \.entry (\w+)", ptx)
     if entry is None:
-        raise CompileFailed(name, source, "the PTX has no entry")
+        raise CompileFailed(function.__name__, "the PTX has no entry")
     return ptx, entry[1]
 
 

@@ -6,6 +6,7 @@ shows the arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Kernel, TensorParam
@@ -15,7 +16,7 @@ from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
-from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.driver import Device, Function, Packed
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -34,8 +35,8 @@ class Program:
         """Whether a check remains in the kernel."""
         return self.lowered.checks
 
-    def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel; `record` is the address of its fault record, 0 without checks."""
+    def pack(self, work: Launch, record: int) -> Packed:
+        """The arguments as the kernel takes them; `record` is the address of its fault record, 0 without checks."""
         values: list[int | float] = []
         for param in self.kernel.params:
             value = work.arguments[param.name]
@@ -45,9 +46,17 @@ class Program:
                 values += [array.address, *array.shape, *(s // size for s in array.strides)]
             else:
                 values.append(value)
+        return self.function.pack(self.lowered.formats, [*values, *work.grid, record])
+
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel."""
+        self.bound(work, stream, record)()
+
+    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
+        """A call that submits the kernel, its arguments packed once."""
         blocks = work.grid[0] * work.grid[1] * work.grid[2]
-        packed = self.function.pack(self.lowered.formats, [*values, *work.grid, record])
-        packed.launch((blocks, 1, 1), (self.lowered.threads, 1, 1), self.lowered.shared, stream)
+        packed = self.pack(work, record)
+        return packed.bound((blocks, 1, 1), (self.lowered.threads, 1, 1), self.lowered.shared, stream)
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
