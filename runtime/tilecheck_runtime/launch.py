@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime.backends import Grid, Launch, Operand, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument, bind, bind_dims
-from tilecheck_runtime.contracts import check_conditions, infer_grid, need_grid, override_grid
+from tilecheck_runtime.contracts import check_conditions, check_partners, infer_grid, need_grid, override_grid
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.ledger import Access, Loan, hold
@@ -58,6 +58,8 @@ class Plan:
 
     def check(self) -> None:
         """Check for these extents; with a grid, evaluate the launch conditions. Raises LaunchRefused."""
+        if isinstance(self.kernel, CheckedKernel):
+            check_partners(self.name, self.kernel.partners, self.arguments)
         report = self.kernel.report(self.arguments, self.dims)
         if self.grid is not None:
             check_conditions(report, self.arguments, self.dims, self.grid)

@@ -34,6 +34,7 @@ from tilecheck.verify.tile import Argument as Opened
 from tilecheck.verify.tile import TileReport, check_kernel
 from tilecheck_runtime.backends import Backend
 from tilecheck_runtime.binding import Argument, TensorArgument
+from tilecheck_runtime.contracts import partners
 from tilecheck_runtime.errors import KernelRejected
 
 K = TypeVar("K", bound=Hashable)
@@ -140,6 +141,7 @@ class CheckedKernel:
 
     kernel: Kernel
     signature: inspect.Signature
+    partners: tuple[tuple[str, str], ...]
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
 
@@ -180,7 +182,7 @@ def _read(fn: FunctionType) -> CheckedKernel:
         fault = Fault(error.rule, error.message, error.span, fn.__name__, (), error.help)
         raise rejection(fn.__name__, (fault,)) from None
     checked(kernel, {}, {})
-    return CheckedKernel(kernel, inspect.signature(fn))
+    return CheckedKernel(kernel, inspect.signature(fn), partners(kernel))
 
 
 def checked(kernel: Kernel, dims: Mapping[str, int], opened: Mapping[str, Opened]) -> TileReport:

@@ -427,16 +427,26 @@ class HostModule:
     body: tuple[Stmt, ...]
 
 
-def children(node: HostNode) -> Iterator[HostNode]:
+# The fields that may hold nodes, by class of node: looked up once.
+_PARTS: dict[type, tuple[str, ...]] = {}
+
+
+def _parts(kind: type[HostNode]) -> tuple[str, ...]:
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name not in ("span", "type", "full", "contract"))
+    return _PARTS[kind]
+
+
+def children(node: HostNode) -> list[HostNode]:
     """The nodes directly below `node`, in evaluation order."""
-    for f in fields(node):
-        value = getattr(node, f.name)
+    found: list[HostNode] = []
+    for name in _parts(type(node)):
+        value = getattr(node, name)
         if isinstance(value, HostNode):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, HostNode):
-                    yield item
+            found += [item for item in value if isinstance(item, HostNode)]
+    return found
 
 
 def walk(*roots: HostNode) -> Iterator[HostNode]:
@@ -445,4 +455,4 @@ def walk(*roots: HostNode) -> Iterator[HostNode]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        stack += reversed(children(node))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
-from tilecheck.symbolic.linear import ONE, ZERO, Atom, Bounds, Monomial, Poly, Quotient, bounds
+from tilecheck.symbolic.linear import ONE, Atom, Bounds, Monomial, Poly, Quotient, bounds
 from tilecheck.symbolic.requires import Comparison
 
 _MOST = 600
@@ -121,36 +121,54 @@ def _row(poly: Poly) -> Row:
     return tuple(terms), constant
 
 
+# A row over numbered products: coefficients by number, in order, and the constant.
+_Numbered = tuple[tuple[tuple[int, int], ...], int]
+
+
 def _contradicts(rows: Iterable[Row]) -> bool:
-    left = set(rows)
+    """Eliminate product after product. They are numbered in a fixed order first, so that the work, and with it the
+    answer at the limit, is the same in every run.
+    """
+    given = list(rows)
+    numbers = {m: n for n, m in enumerate(sorted({m for terms, _ in given for m, _ in terms}, key=str))}
+    left = {(tuple(sorted((numbers[m], c) for m, c in terms)), constant) for terms, constant in given}
     while True:
         if any(not terms and constant < 0 for terms, constant in left):
             return True
         left = {row for row in left if row[0]}
-        counts: dict[Monomial, list[int]] = {}
+        counts: dict[int, list[int]] = {}
         for terms, _ in left:
-            for monomial, coefficient in terms:
-                pair = counts.setdefault(monomial, [0, 0])
+            for number, coefficient in terms:
+                pair = counts.setdefault(number, [0, 0])
                 pair[coefficient > 0] += 1
         if not counts:
             return False
-        victim = min(counts, key=lambda m: counts[m][0] * counts[m][1] - sum(counts[m]))
-        lower = [row for row in left if _coefficient(row, victim) > 0]
-        upper = [row for row in left if _coefficient(row, victim) < 0]
-        left = {row for row in left if _coefficient(row, victim) == 0}
-        if len(left) + len(lower) * len(upper) > _MOST:
+        victim = min(counts, key=lambda n: (counts[n][0] * counts[n][1] - sum(counts[n]), n))
+        lower: list[tuple[int, _Numbered]] = []
+        upper: list[tuple[int, _Numbered]] = []
+        rest: set[_Numbered] = set()
+        for row in left:
+            coefficient = next((c for n, c in row[0] if n == victim), 0)
+            if coefficient > 0:
+                lower.append((coefficient, row))
+            elif coefficient < 0:
+                upper.append((-coefficient, row))
+            else:
+                rest.add(row)
+        if len(rest) + len(lower) * len(upper) > _MOST:
             return False
-        left.update(_combined(a, b, victim) for a in lower for b in upper)
+        rest.update(_combined(p, a, n, b) for p, a in lower for n, b in upper)
+        left = rest
 
 
-def _coefficient(row: Row, monomial: Monomial) -> int:
-    return next((c for m, c in row[0] if m == monomial), 0)
-
-
-def _combined(lower: Row, upper: Row, victim: Monomial) -> Row:
-    p, n = _coefficient(lower, victim), -_coefficient(upper, victim)
-    return _row(_poly(lower) * Poly.of(n) + _poly(upper) * Poly.of(p))
-
-
-def _poly(row: Row) -> Poly:
-    return sum((Poly(((m, c),)) for m, c in row[0]), ZERO) + Poly.of(row[1])
+def _combined(p: int, lower: _Numbered, n: int, upper: _Numbered) -> _Numbered:
+    """`n * lower + p * upper`, from which the product with coefficients `p` and `-n` is gone."""
+    total = {number: n * c for number, c in lower[0]}
+    for number, c in upper[0]:
+        total[number] = total.get(number, 0) + p * c
+    constant = n * lower[1] + p * upper[1]
+    terms = [(number, c) for number, c in sorted(total.items()) if c]
+    common = gcd(*(c for _, c in terms)) if terms else 0
+    if common > 1:
+        return tuple((number, c // common) for number, c in terms), constant // common
+    return tuple(terms), constant
