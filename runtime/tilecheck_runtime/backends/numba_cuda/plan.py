@@ -133,7 +133,7 @@ class Plan:
             return None
         inner = tile_shape(x)[-1]
         shape = tile_shape(z)
-        if inner % 16 or len(shape) != 2:
+        if inner % 16:
             return None
         warps = fits_fragments(shape, self.threads)
         return None if warps is None else Fragments(shape, self.threads, warps)

@@ -140,7 +140,8 @@ def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
     """`value` in its work dtype."""
     match dtype:
         case "f16":
-            return builder.fpext(builder.bitcast(value, HALF), FLOAT)
+            # Spelled out: NVVM folds `fpext half` into a mixed multiply-add that sm_90 has not.
+            return call_asm(builder, "cvt.f32.f16 $0, $1;", FLOAT, "=f,h", value)
         case "bf16":
             return builder.bitcast(builder.shl(builder.zext(value, I32), ir.Constant(I32, 16)), FLOAT)
         case "f8e4m3" | "f8e5m2":
