@@ -75,12 +75,12 @@ class LaunchOp(DeviceOp[Tensors]):
 
     def __init__(self, plan: Plan, loans: tuple[Loan, ...]) -> None:
         super().__init__(f"`{plan.name}`", Value(tuple(a.value for a in plan.tensors)), loans)
-        self._plan = plan
+        self.plan = plan
 
     @property
     def grid(self) -> Grid:
         """The grid. Raises LaunchRefused while nothing determines it."""
-        return need_grid(self._plan.name, self._plan.arguments, self._plan.grid)
+        return need_grid(self.plan.name, self.plan.arguments, self.plan.grid)
 
     def prepare(self, stream: Stream | None = None) -> Prepared:
         """This launch, ready to be repeated at the cost of the driver's own call; the op is used up.
@@ -97,7 +97,7 @@ class LaunchOp(DeviceOp[Tensors]):
         self._join("with_grid")
         loans, self._loans = self._loans, ()
         try:
-            plan = replace(self._plan, grid=override_grid(self._plan.name, self._plan.arguments, grid))
+            plan = replace(self.plan, grid=override_grid(self.plan.name, self.plan.arguments, grid))
             plan.check()
         except TilecheckError:
             self._loans = loans
@@ -108,10 +108,14 @@ class LaunchOp(DeviceOp[Tensors]):
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
         self._close()
-        self._plan.kernel.program(default(), self._plan.arguments, self._plan.dims)
+        self.plan.kernel.program(default(), self.plan.arguments, self.plan.dims)
+
+    def discard(self) -> None:
+        """End the op without running it."""
+        self._close()
 
     def _evaluate(self, execution: Execution) -> Any:
-        plan = self._plan
+        plan = self.plan
         grid = self.grid
         if plan.meta:
             raise UsageError(

@@ -172,7 +172,7 @@ class Effects:
         # In a loop, `v = v[1:]` borrows from the former `v`, which has aged by now: ask again for what `src` names.
         parent = self.named(state, instr.src, instr.span)
         state.names[instr.into] = child
-        state.parent[child] = Parent(parent, instr.hold, part)
+        state.parent[child] = Parent(parent, instr.hold, _part(instr, region(state, parent)))
 
     def _move(self, instr: flow.Move, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)

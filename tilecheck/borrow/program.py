@@ -5,13 +5,13 @@ Invariant: `find` answers only for names that are bound once; a variable that is
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 
-from tilecheck.borrow.bodies import assigned
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
+from tilecheck.borrow.survey import Survey, survey
 from tilecheck.borrow.values import Callee, KernelValue, Number, Value
+from tilecheck.borrow.vocabulary import HARMLESS, LIBRARIES, OUR_METHODS
 from tilecheck.ir import host as ir
 
 Outside = Callable[[str], Definition | None]
@@ -25,21 +25,47 @@ class Program:
         self.module = module
         self.outside = outside
         self._kernels: dict[int, KernelFacts | None] = {}
+        self._known: dict[str, bool] = {}
+        self._surveys: dict[int, Survey] | None = None
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
         """What this file defines at its top level and in its classes, by dotted name."""
         found: dict[str, Definition] = {}
-        for node in ir.walk(*self.module.body):
-            if isinstance(node, ir.Function | ir.Class) and node.full is not None:
-                found[node.full] = node
+        for part in self.survey.units():
+            if isinstance(part.unit, ir.Function | ir.Class) and part.unit.full is not None:
+                found[part.unit.full] = part.unit
         return found
+
+    @cached_property
+    def survey(self) -> Survey:
+        return survey(self.module)
+
+    def local(self, function: ir.Function) -> set[str]:
+        """The names that `function` binds; it may stand in another file."""
+        if self._surveys is None:
+            self._surveys = {id(part.unit): part for part in self.survey.units()}
+        own = self._surveys.get(id(function)) or survey(ir.HostModule("", "", (function,))).nested[0]
+        return own.local
+
+    def matters(self, part: Survey) -> bool:
+        """Whether the unit can hold host code for us at all; if not, it is not lowered."""
+        if part.typed or part.attributes & OUR_METHODS:
+            return True
+        return any(full.startswith(LIBRARIES) or self.known(full) for full in part.full)
+
+    def known(self, full: str) -> bool:
+        """Whether `full` is a kernel or a function with a contract."""
+        if full.startswith(HARMLESS):
+            return False
+        if full not in self._known:
+            self._known[full] = isinstance(self.value(full), KernelValue | Callee)
+        return self._known[full]
 
     @cached_property
     def constants(self) -> dict[str, ir.Expr]:
         """The values of module variables that are assigned once in the whole file."""
-        counts = Counter(assigned(self.module.body))
-        changed = {name for node in ir.walk(*self.module.body) if isinstance(node, ir.Global) for name in node.names}
+        counts, changed = self.survey.assigned, self.survey.declared
         found: dict[str, ir.Expr] = {}
         for statement in self.module.body:
             if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) != 1:
@@ -75,7 +101,8 @@ class Program:
 
     def kernel(self, function: ir.Function) -> KernelFacts | None:
         if id(function) not in self._kernels:
-            self._kernels[id(function)] = kernel_of(function, self.find) if function.decorators else None
+            facts = kernel_of(function, lambda: self.local(function), self.find) if function.decorators else None
+            self._kernels[id(function)] = facts
         return self._kernels[id(function)]
 
 
