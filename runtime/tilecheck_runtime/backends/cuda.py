@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Gra
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
 from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.errors import KernelStopped, UsageError
+from tilecheck_runtime.layout import Layout, as_dtype
 from tilecheck_runtime.specialise import Key, Once
 
 
@@ -398,3 +400,34 @@ def _contiguous(strided: Strided) -> bool:
 def device(ordinal: int = 0) -> CUDADevice:
     """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
     return CUDADevice(Device.open(ordinal))
+
+
+def borrowed_from(owner: Any) -> tuple[CUDABuffer, Layout, Any, bool, Any]:
+    """Another library's device array: its bytes, layout, dtype and whether it may be written.
+
+    Waits for the stream that the array says it is being filled on. Raises UsageError for what is no device array.
+    """
+    about = getattr(owner, "__cuda_array_interface__", None)
+    if about is None:
+        raise UsageError(
+            f"a `{type(owner).__name__}` is no array of the GPU, and this process computes on {device().name}",
+            "copy it with `tc.asarray(...)`",
+        )
+    address, read_only = about["data"]
+    dtype = np.dtype(about["typestr"])
+    shape = tuple(int(n) for n in about["shape"])
+    strides = about.get("strides")
+    if strides is None:
+        steps = [dtype.itemsize]
+        for extent in reversed(shape[1:]):
+            steps.append(steps[-1] * extent)
+        strides = tuple(reversed(steps)) if shape else ()
+    if min(strides, default=0) < 0:
+        raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
+    stream = about.get("stream")
+    if stream is not None:
+        # 1 and 2 are the two default streams; the legacy one waits for everything that does not opt out.
+        device().device.wait_stream(0 if stream in (1, 2) else int(stream))
+    layout = Layout(0, shape, tuple(int(s) for s in strides))
+    nbytes = layout.region(dtype.itemsize).end if all(shape) else 0
+    return CUDABuffer(int(address), nbytes), layout, as_dtype(dtype), not read_only, owner
