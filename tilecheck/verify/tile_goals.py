@@ -186,7 +186,11 @@ def _launch_conditions(goal: Goal, low: Poly, high: Poly, path: Path, kernel: st
 
 def _rounds(path: Path) -> list[Comparison]:
     """That each counting loop around has a round."""
-    return [compare("<", f.range.start, f.range.stop) for f in path.loops if f.range is not None]
+    return [_round(f.range) for f in path.loops if f.range is not None]
+
+
+def _round(counted: Range) -> Comparison:
+    return compare("<" if counted.step > 0 else ">", counted.start, counted.stop)
 
 
 def _extreme(index: Poly, path: Path, high: bool, within: LoopFrame | None = None) -> Poly | None:

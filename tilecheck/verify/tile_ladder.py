@@ -61,7 +61,7 @@ class Ledger:
             goal = Comparison(
                 comparison.relation, self.canonical(comparison.left), self.canonical(comparison.right), comparison.text
             )
-            self.path.declared.append(goal)
+            self.path.ensure(goal, declared=True)
             self.conditions.append(
                 LaunchCondition(
                     "launch-contract",
@@ -81,10 +81,10 @@ class Ledger:
                 for axis, key in enumerate(param.extents[:3]):
                     if key is not None:
                         tiles = ceil_div(self.extent(param.name, axis), self.dim(key))
-                        self.path.always.append(compare("<=", Poly.of(LaunchAxis("gridDim", axis)), tiles))
+                        self.path.ensure(compare("<=", Poly.of(LaunchAxis("gridDim", axis)), tiles))
         for axis in range(3):
             block, grid = Poly.of(LaunchAxis("blockId", axis)), Poly.of(LaunchAxis("gridDim", axis))
-            self.path.always.append(compare("<", block, grid))
+            self.path.ensure(compare("<", block, grid))
 
     # ---- extents
 
@@ -218,7 +218,7 @@ class Ledger:
                 )
             )
             # What was checked at the launch holds in the loop.
-            self.path.always.append(goal)
+            self.path.ensure(goal)
 
     def divides(self, mixed: Mixed) -> None:
         """An op mixes lanes beyond an edge, unless the tile divides the extent."""

@@ -121,7 +121,7 @@ class Walk:
         path = self.ledger.path
         found = self.value(node.cond)
         truth = found if isinstance(found, Truth) else Truth()
-        before, facts, unreadable = path.values, len(path.path), path.unreadable
+        before, mark, unreadable = path.values, path.mark(), path.unreadable
         assert before is not None
         ends: list[Values | None] = []
         path.depth += 1
@@ -131,7 +131,7 @@ class Walk:
             path.assume(holding)
             self.block(block)
             ends.append(path.values)
-            del path.path[facts:]
+            path.forget(mark)
         path.depth -= 1
         path.unreadable = unreadable
         if None in ends:
@@ -145,13 +145,12 @@ class Walk:
         """A loop: what its body assigns is new inside and after."""
         path = self.ledger.path
         assert path.values is not None
-        before, facts, always = dict(path.values), len(path.path), len(path.always)
+        before, mark = dict(path.values), path.mark()
         self.forget(path.values, body)
         path.loops.append(LoopFrame(node, before, path.depth, _whole(body), counted))
         yield
         path.loops.pop()
-        del path.path[facts:]
-        del path.always[always:]
+        path.forget(mark)
         path.values = dict(before)
         self.forget(path.values, body)
 
@@ -281,7 +280,7 @@ class Walk:
         self.returns.append([])
         if node.foreign or self.foreign:
             self.foreign.append(node.span)
-        facts = len(path.path)
+        mark = path.mark()
         self.block(node.body)
         if node.foreign or self.foreign:
             self.foreign.pop()
@@ -289,7 +288,7 @@ class Walk:
         if path.values is not None:
             left.append((path.values, None))
         if len(left) > 1:
-            del path.path[facts:]
+            path.forget(mark)
         joined: Values | None = None
         for values, given in left:
             if node.result is not None:
