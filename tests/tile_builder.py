@@ -1,6 +1,7 @@
 """Kernel IR by hand, for tests of what comes after the frontend.
 
-kernel = build("saxpy", [mut("z", "BM"), shared("x"), scalar("a")], [do("store", "z", mul("a", call("load_like", "x", "z")))])
+kernel = build("saxpy", [mut("z", "BM"), shared("x"), scalar("a")], [do("store", "z", mul("a", call("load_like", "x",
+"z")))])
 """
 
 from __future__ import annotations
