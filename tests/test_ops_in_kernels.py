@@ -1,7 +1,7 @@
 """Every row, written in a kernel: read from source, checked without a finding, run, and of the type that was inferred.
 
-`v` is what the expression gives; the kernel keeps it by printing it, and the test looks at what was printed. Tiles are 4 x 8, f32 `t`, i32 `i`
-and bool `m`; `r` is a row of 8, `s` a scalar.
+`v` is what the expression gives; the kernel keeps it by printing it, and the test looks at what was printed. Tiles
+are 4 x 8, f32 `t`, i32 `i` and bool `m`; `r` is a row of 8, `s` a scalar.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the tile checks let through is right: random kernels from source, checked, launched where every condition holds.
 
-Then no access that was proved or left to the launch traps, no race happens, and no void lane shows: zeros and poison in the void
-lanes give the same bytes. Refusals are counted, so that a checker that refuses everything fails too.
+Then no access that was proved or left to the launch traps, no race happens, and no void lane shows: zeros and poison
+in the void lanes give the same bytes. Refusals are counted, so that a checker that refuses everything fails too.
 """
 
 from __future__ import annotations
