@@ -106,3 +106,10 @@ def tally(n: Tensor[Atomic, i32, Dyn], x: Tensor[Shared, i32, Dyn]) -> None:
 @tc.kernel(requires="x.shape[0] >= 2 * z.shape[0]")
 def first_half(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
     z.store(tc.load_like(x, z))
+
+
+@tc.kernel
+def in_step(a: Tensor[Mapped, f32, BM], b: Tensor[Mapped, f32, BM]) -> None:
+    for at in a.indices_with(b):
+        a.store(tc.full(BM, 1.0), at)
+        b.store(tc.full(BM, 2.0), at)

@@ -267,6 +267,20 @@ def test_a_source_is_measured_against_the_range_it_fills() -> None:
     assert refused(lambda: k.update(cache.partition(128).map(1, blocks=4), fresh, 5, 3).sync()).rule == "out-of-bounds"
 
 
+def test_partners_are_mapped_alike() -> None:
+    a, b = tc.zeros(62), tc.zeros(62)
+    k.in_step(a.partition(8).map(2, blocks=3), b.partition(8).map(2, blocks=3)).sync()
+    assert (a.numpy().sum(), b.numpy().sum()) == (62, 124)
+    p = a.partition(8).map(1, blocks=3)
+    for other, shape, blocks, text in [
+        (b, 2, 3, "`a` and `b` of `in_step` share their indices, but are mapped differently"),
+        (b, 1, 4, "want different grids"),
+        (tc.zeros(31), 1, 3, "`a` has 8 tiles on axis 0, `b` has 4"),
+    ]:
+        q = other.partition(8).map(shape, blocks=blocks)
+        assert text in refused(lambda q=q: k.in_step(p, q)).message
+
+
 # ---- kernels that are wrong
 
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilecheck.ir.kernel import Kernel, Name, OpCall, walk
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
 from tilecheck_runtime.errors import LaunchRefused, UsageError
+from tilecheck_runtime.partition import Partition
 
 if TYPE_CHECKING:
     from tilecheck_runtime.simt import SimtConditions
@@ -82,10 +84,31 @@ def check_conditions(
             raise LaunchRefused(refusal.message, refusal.help, rule=refusal.rule)
 
 
+def partners(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+    """The mapped parameters that share one stream of indices (`a.indices_with(b)`)."""
+    return tuple(
+        (node.args[0].id, node.args[1].id)
+        for node in walk(*kernel.body)
+        if isinstance(node, OpCall) and node.op == "indices_with" and len(node.args) > 1
+        if isinstance(node.args[0], Name) and isinstance(node.args[1], Name)
+    )
+
+
+def check_partners(kernel: str, pairs: tuple[tuple[str, str], ...], arguments: tuple[Argument, ...]) -> None:
+    """Raise LaunchRefused if two that share their indices are not mapped alike."""
+    mapped = {a.param.name: a for a in arguments if isinstance(a, TensorArgument) and a.mapping is not None}
+    for first, second in pairs:
+        if first in mapped and second in mapped and mapped[first].mapping != mapped[second].mapping:
+            raise LaunchRefused(
+                f"`{first}` and `{second}` of `{kernel}` share their indices, but are mapped differently",
+                "give both the same `.map(shape, blocks=n)`",
+                points=tuple(f"`{name}`: {mapped[name].value!r}" for name in (first, second)),
+            )
+
+
 def _grid_of(argument: TensorArgument) -> Grid:
-    assert not isinstance(argument.value, type(None))
-    grid: Grid = argument.value.grid  # type: ignore[union-attr]
-    return grid
+    assert isinstance(argument.value, Partition)
+    return argument.value.grid
 
 
 def _check_prefixes(kernel: str, arguments: tuple[Argument, ...], grid: Grid) -> None:

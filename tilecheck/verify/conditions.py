@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, combinations_with_replacement, islice
 
 from tilecheck.symbolic.smt_read import show, subterms
+from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
@@ -115,9 +116,12 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
 def barrier_hint(run: Run, suspect: Suspect) -> str | None:
     """The condition under which a divergent barrier would be met by all: part of the advice, never an excuse."""
     assert suspect.question is not None
-    for condition in _unique(chain(_for_barriers(run), _cover(run, suspect))):
-        if run.solver.refutes([*suspect.question.formulas, condition.term], _QUERY_MS):
-            return condition.text
+    try:
+        for condition in _unique(chain(_for_barriers(run), _cover(run, suspect))):
+            if run.solver.refutes([*suspect.question.formulas, condition.term], _QUERY_MS):
+                return condition.text
+    except OutOfBudget:
+        return None
     return None
 
 
@@ -283,7 +287,7 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
                 yield Condition(f"{words(block)} <= {length.const * k}", le(block, num(length.const * k)))
         if fixed and by_block and by_thread and grid.kind != "const":
             yield at_least(length, mul(grid, block))
-        if fixed or guarded(guard):
+        if guarded(guard):
             continue
         if by_block and grid.kind != "const":
             for k in multiples:

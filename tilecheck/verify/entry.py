@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tilecheck.frontend.launches import Launch, overlap
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
+from tilecheck.ir.simt import Barrier, BarrierValue, Warp
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import TRUE, Level, Taint, Term, add, le, lt, mul, num
@@ -85,7 +86,7 @@ def _extents(
     assumptions: list[str] = []
     used = usage.axes
     asks = any(kind in ("threadIdx", "blockIdx", "laneid", "gridDim", "blockDim") for kind, _ in used)
-    single = not asks and usage.barrier(kernel.body) is None
+    single = not asks and not any(isinstance(node, Barrier | BarrierValue | Warp) for node in usage.nodes)
     any_block = any(kind in ("blockIdx", "gridDim") for kind, _ in used)
     for i, axis in enumerate(AXES):
         thread_axis = any((kind, axis) in used for kind in ("threadIdx", "blockDim"))

@@ -159,7 +159,7 @@ def _name(run: Run, state: State, name: str) -> Value:
     if run.is_assigned(name):
         return Unknown(f"`{name}` may be unbound")
     if name not in run.constants:
-        run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.INPUT, -(2**31), 2**31)
+        run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.HAVOC, -(2**31), 2**31)
     return Scalar(run.constants[name])
 
 

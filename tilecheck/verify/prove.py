@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel
-from tilecheck.symbolic.smt_solver import OutOfBudget, Solver
+from tilecheck.symbolic.smt_read import evaluate
+from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.symbolic.smt_terms import Level
+from tilecheck.symbolic.smt_terms import Level, Taint, Term
 from tilecheck.verify import barriers, bounds, initialised, races
-from tilecheck.verify.conditions import Conditions, guarded
+from tilecheck.verify.conditions import Conditions
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
@@ -113,7 +114,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
     found = sorted(proof.suspects.get(name, []), key=lambda s: -s.standing)
     open_ones = [s for s in found if s.standing > Standing.EXCUSED]
     for suspect in open_ones:
-        if not _may_refute(proof, suspect):
+        if not _may_refute(suspect):
             continue
         seen = replayer.replay(suspect)
         if seen is not None:
@@ -146,12 +147,26 @@ def _alone(proof: Proof, name: Property) -> Answer:
     return Answer(Verdict.PROVEN)
 
 
-def _may_refute(proof: Proof, suspect: Suspect) -> bool:
-    """An unguarded access that wants a relation outside our vocabulary is no fault of the kernel while no launch is seen."""
-    if suspect.property is not Property.IN_BOUNDS or suspect.check is None or suspect.guard is None:
+def _may_refute(suspect: Suspect) -> bool:
+    """Whether a stray index is the kernel's own fault, or wants a relation that a launch may well keep.
+
+    It is the kernel's if a launch shows all that it depends on, if the guard compares with this very extent, or if the
+    index goes below zero without help from a scalar.
+    """
+    check, guard, question = suspect.check, suspect.guard, suspect.question
+    if suspect.property is not Property.IN_BOUNDS or check is None or guard is None or question is None:
         return True
-    shown = proof.launch is not None and not suspect.check.length.symbols
-    return shown or guarded(suspect.guard)
+    if not any(s.taint is Taint.INPUT for s in question.first) or check.length.symbols & guard.symbols:
+        return True
+    scalars = {s for s in check.position.symbols if s.taint is Taint.INPUT and not s.name.startswith(("block", "grid"))}
+    return not scalars and suspect.model is not None and _below_zero(check.position, suspect.model)
+
+
+def _below_zero(position: Term, model: Model) -> bool:
+    try:
+        return evaluate(position, model) < 0
+    except (KeyError, ZeroDivisionError):
+        return False
 
 
 def _refutation(proof: Proof, name: Property) -> str:

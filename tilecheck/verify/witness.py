@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilecheck.diagnostic import Witness
 from tilecheck.frontend.launches import Launch
@@ -72,6 +72,9 @@ class Replayer:
         A suspect that the walk could not follow must happen whatever the arrays hold, or with the contents that the
         launch shows.
         """
+        unread = {term.symbol for term in self.entry.run.constants.values()}
+        if suspect.question is not None and unread & set(suspect.question.first):
+            return None
         if suspect.standing is not Standing.UNKNOWN:
             fills = range(2) if suspect.standing is Standing.LAUNCH else range(FILLS)
             return next(self._sightings(suspect, fills), None)
@@ -87,23 +90,33 @@ class Replayer:
     def _sightings(self, suspect: Suspect, fills: Sequence[int]) -> Iterator[Seen]:
         """The suspect's own launch, then a plain one, with each way to fill the arrays."""
         models: list[Mapping[Symbol, int]] = [suspect.model] if suspect.model is not None else []
-        for values in [*models, {}]:
-            scenario = self.scenario(values, suspect)
+        scenarios = [self.scenario(values, suspect) for values in [*models, {}]]
+        if suspect.standing is Standing.LAUNCH:
+            # Whatever the arrays hold, so the contents shown need not be those that tell two writes apart.
+            scenarios += [
+                replace(s, arrays={n: replace(a, contents=None) for n, a in s.arrays.items()}) for s in scenarios
+            ]
+        for scenario in scenarios:
             for fill in fills if scenario.replayable else ():
                 outcome = self._run(scenario, fill)
-                if outcome is None or outcome.inexact:
+                if outcome is None or (outcome.inexact and not self._values_only(suspect)):
                     continue
                 for fault in outcome.of(_KINDS[suspect.rule]):
-                    if self._is_it(fault, suspect):
+                    if self._is_it(fault, suspect, bool(outcome.inexact)):
                         yield Seen(fault, scenario)
 
-    def _is_it(self, fault: SimtFault, suspect: Suspect) -> bool:
+    def _values_only(self, suspect: Suspect) -> bool:
+        """Whether what the executor could not follow are values that play no part in the suspect."""
+        gaps = self.entry.run.gaps
+        return suspect.standing is Standing.LAUNCH and not any(suspect.property in gap.properties for gap in gaps)
+
+    def _is_it(self, fault: SimtFault, suspect: Suspect, inexact: bool) -> bool:
         if suspect.array is None:
             lines = {party.node.span.line for party in fault.parties}
             return not lines or suspect.node.span.line in lines
         arrays = self.entry.run.arrays
         names = {suspect.array.name, *(name for name, other in arrays.items() if other is suspect.array)}
-        return fault.array in names and not fault.same_value
+        return fault.array in names and (inexact or not fault.same_value)
 
     def _rests_on_contents(self, suspect: Suspect) -> bool:
         accesses = [a for a in (suspect.first, suspect.second) if a is not None]
