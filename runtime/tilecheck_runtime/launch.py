@@ -11,7 +11,7 @@ The value of a launch is the tuple of its tensor arguments in the order of the s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime.backends import Grid, Launch, Operand, default
@@ -24,6 +24,10 @@ from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.prepared import Prepared
+    from tilecheck_runtime.stream import Stream
 
 Tensors = tuple[Any, ...]
 
@@ -77,6 +81,15 @@ class LaunchOp(DeviceOp[Tensors]):
     def grid(self) -> Grid:
         """The grid. Raises LaunchRefused while nothing determines it."""
         return need_grid(self.plan.name, self.plan.arguments, self.plan.grid)
+
+    def prepare(self, stream: Stream | None = None) -> Prepared:
+        """This launch, ready to be repeated at the cost of the driver's own call; the op is used up.
+
+        The arguments stay borrowed, and what they say is checked now, once. See `prepared.py`.
+        """
+        from tilecheck_runtime.prepared import Prepared
+
+        return Prepared(self, stream)
 
     def with_grid(self, *grid: Any) -> LaunchOp:
         """The launch with this grid, checked against its partitions; this op is used up, also by a refusal."""

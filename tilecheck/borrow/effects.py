@@ -124,7 +124,9 @@ class Effects:
             case flow.Get(into=into, base=base, field=field, site=site):
                 holder = self.named(state, base, instr.span)
                 if (holder, field) not in state.slots:
-                    state.slots[(holder, field)] = state.fresh(site)
+                    item = state.fresh(site)
+                    holder = self.named(state, base, instr.span)
+                    state.slots[(holder, field)] = item
                 state.names[into] = state.slots[(holder, field)]
             case flow.Escape(src=src):
                 obj = self.named(state, src, instr.span)

@@ -103,6 +103,7 @@ class _Statements(Expressions):
         local = self.part.local
         shared = {name for inner in self.part.nested for name in inner.names}
         self.outer = frozenset((self.part.names.keys() - local) | shared | self.part.declared)
+        self.attributes = self.program.attributes(self.part)
         # A local of the same name as a constant of the module is not the constant.
         for name in local:
             self.env.setdefault(name, NOTHING)
@@ -300,7 +301,11 @@ class _Statements(Expressions):
         if item.target is not None:
             bind(self, item.target, operand, item.context)
         kind = operand.value.kind if isinstance(operand.value, Handle) else None
-        if kind == "synced stream" and operand.var is not None:
+        if kind == "current stream":
+            before, self.stream = self.stream, operand.var
+            self._with(rest, body, span)
+            self.stream = before
+        elif kind == "synced stream" and operand.var is not None:
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))

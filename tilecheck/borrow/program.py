@@ -10,9 +10,18 @@ from functools import cached_property
 
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
 from tilecheck.borrow.survey import Survey, survey
-from tilecheck.borrow.values import Callee, KernelValue, Number, Value
-from tilecheck.borrow.vocabulary import HARMLESS, LIBRARIES, OUR_METHODS
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Number, Value
+from tilecheck.borrow.vocabulary import (
+    HARMLESS,
+    LIBRARIES,
+    NUMBA_ARRAYS,
+    OUR_METHODS,
+    PINNED_ARRAYS,
+    TENSOR_MAKERS,
+    canonical,
+)
 from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Kind
 
 Outside = Callable[[str], Definition | None]
 """The definition behind a dotted name of another file, None if it is not among the checked ones."""
@@ -26,6 +35,7 @@ class Program:
         self.outside = outside
         self._kernels: dict[int, KernelFacts | None] = {}
         self._known: dict[str, bool] = {}
+        self._made: dict[int, dict[str, tuple[Kind, Value]]] = {}
         self._surveys: dict[int, Survey] | None = None
 
     @cached_property
@@ -48,9 +58,27 @@ class Program:
         own = self._surveys.get(id(function)) or survey(ir.HostModule("", "", (function,))).nested[0]
         return own.local
 
+    def attributes(self, part: Survey) -> dict[str, tuple[Kind, Value]]:
+        """What the fields of `self` are in a method: those that the class makes in one way only, by `self.name`."""
+        owner = self._owners.get(id(part.unit))
+        if owner is None or not isinstance(part.unit, ir.Function) or not part.unit.params:
+            return {}
+        own = part.unit.params[0].name
+        return {f"{own}.{name}": made for name, made in self._fields(owner).items()}
+
+    @cached_property
+    def _owners(self) -> dict[int, Survey]:
+        classes = [part for part in self.survey.units() if isinstance(part.unit, ir.Class)]
+        return {id(inner.unit): part for part in classes for inner in part.nested}
+
+    def _fields(self, owner: Survey) -> dict[str, tuple[Kind, Value]]:
+        if id(owner.unit) not in self._made:
+            self._made[id(owner.unit)] = made_fields(owner)
+        return self._made[id(owner.unit)]
+
     def matters(self, part: Survey) -> bool:
         """Whether the unit can hold host code for us at all; if not, it is not lowered."""
-        if part.typed or part.attributes & OUR_METHODS:
+        if part.typed or part.attributes & OUR_METHODS or self.attributes(part):
             return True
         return any(full.startswith(LIBRARIES) or self.known(full) for full in part.full)
 
@@ -104,6 +132,37 @@ class Program:
             facts = kernel_of(function, lambda: self.local(function), self.find) if function.decorators else None
             self._kernels[id(function)] = facts
         return self._kernels[id(function)]
+
+
+_MAKERS: dict[str, tuple[Kind, Value]] = {
+    "numba.cuda.stream": (Kind.STREAM, Handle("stream")),
+    "torch.cuda.Stream": (Kind.STREAM, Handle("stream")),
+    "numba.cuda.event": (Kind.EVENT, Handle("event")),
+    "torch.cuda.Event": (Kind.EVENT, Handle("event")),
+    **dict.fromkeys(NUMBA_ARRAYS, (Kind.DEVICE, Array("numba"))),
+    **dict.fromkeys(PINNED_ARRAYS, (Kind.PINNED, Array("numpy", pinned=True))),
+    **dict.fromkeys(TENSOR_MAKERS, (Kind.TENSOR, Array("tilecheck"))),
+}
+
+
+def made_fields(owner: Survey) -> dict[str, tuple[Kind, Value]]:
+    """The fields of a class that all of its methods assign from one kind of maker (`self.left = cuda.stream()`)."""
+    found: dict[str, tuple[Kind, Value] | None] = {}
+    for part in owner.nested:
+        method = part.unit
+        if not isinstance(method, ir.Function) or not method.params:
+            continue
+        for node in ir.walk(*method.body):
+            if not isinstance(node, ir.Assign):
+                continue
+            for target in node.targets:
+                if isinstance(target, ir.Attr) and isinstance(target.base, ir.Name):
+                    if target.base.id != method.params[0].name:
+                        continue
+                    value = node.value
+                    made = _MAKERS.get(canonical(value.func) or "") if isinstance(value, ir.Call) else None
+                    found[target.name] = made if found.get(target.name, made) == made else None
+    return {name: made for name, made in found.items() if made is not None}
 
 
 def _pairs(target: ir.Expr, value: ir.Expr) -> list[tuple[str, ir.Expr]]:
