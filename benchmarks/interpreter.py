@@ -1,7 +1,7 @@
 """The tile interpreter against plain NumPy: saxpy on 4096 x 4096 f32 with 128 x 128 tiles, and a gemm.
 
-The target for saxpy is 10 times the time of `a * x + y` on whole arrays. The kernel runs as it would from the `cpu` backend,
-every access checked; compilation is shown apart.
+The target for saxpy is 10 times the time of `a * x + y` on whole arrays. The kernel runs as it would from the `cpu`
+backend, every access checked; compilation is shown apart.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def blocks(draw: st.DrawFn, depth: int, size: int, loops: bool = True) -> Block:
             body.append(flow.Branch(tuple(arms), span=at))
         elif kind == "loop":
             test: Block = draw(st.one_of(st.just(()), blocks(0, 1)))
-            body.append(flow.Loop(test, draw(inner), once=draw(st.booleans()), span=at))
+            body.append(flow.Loop(test, draw(inner), once=not test and draw(st.booleans()), span=at))
         elif kind == "guard":
             handlers = draw(st.lists(blocks(0, 2), max_size=1))
             final: Block = draw(st.one_of(st.just(()), blocks(0, 2)))

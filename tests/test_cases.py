@@ -1,18 +1,25 @@
-"""The literate cases: what is marked is found, on its line, and nothing else."""
+"""The literate cases: what is marked is found, on its line, and nothing else; linter and mypy plugin agree."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.literate import Case, read_cases
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.rules import RULES, rule_name
 
 ALL = read_cases()
+ALIKE = [case for case in ALL if not case.linter_only]
+KNOWN = {rule_name(rule) for rule in RULES}
+CONFIGURATION = "[mypy]\nplugins = tilecheck\nignore_missing_imports = True\n"
 
 
 def linted(case: Case, folder: Path) -> list[Diagnostic]:
@@ -22,6 +29,25 @@ def linted(case: Case, folder: Path) -> list[Diagnostic]:
     path = str(folder / case.files[-1][0])
     found = check_text(path, case.text, Modules(), Options()).diagnostics
     return [item for item in found if item.severity != "note"]
+
+
+@pytest.fixture(scope="module")
+def plugged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[int, str]]]:
+    """What mypy with the plugin says of every case in our words, by case: all cases are files of one run."""
+    folder = tmp_path_factory.mktemp("cases")
+    (folder / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
+    names = {f"case_{number}.py": case.name for number, case in enumerate(ALIKE)}
+    for name, case in zip(names, ALIKE, strict=True):
+        (folder / name).write_text(case.text, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--no-incremental", "-O", "json", *names]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 1, run.stderr
+    found: dict[str, set[tuple[int, str]]] = {case.name: set() for case in ALIKE}
+    for line in run.stdout.splitlines():
+        item = json.loads(line)
+        if item["code"] in KNOWN:
+            found[names[item["file"]]].add((item["line"], item["code"]))
+    return found
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
@@ -34,9 +60,13 @@ def test_the_linter_finds_what_is_marked(case: Case, tmp_path: Path) -> None:
         assert any(want.words in message for message in messages), messages
 
 
+@pytest.mark.parametrize("case", ALIKE, ids=lambda case: case.name)
+def test_the_plugin_finds_the_same(case: Case, plugged: dict[str, set[tuple[int, str]]]) -> None:
+    assert plugged[case.name] == {(want.line, want.rule) for want in case.expected}
+
+
 def test_cases_name_rules_that_exist() -> None:
-    known = {rule_name(rule) for rule in RULES}
-    assert {want.rule for case in ALL for want in case.expected} <= known
+    assert {want.rule for case in ALL for want in case.expected} <= KNOWN
 
 
 def test_names_of_cases_are_unique() -> None:

@@ -1,4 +1,6 @@
-"""Type rules against meanings: what a rule predicts is what the meaning returns, for every row, dtype and kind of shape."""
+"""Type rules against meanings: what a rule predicts is what the meaning returns, for every row, dtype and kind of
+shape.
+"""
 
 from __future__ import annotations
 
@@ -330,3 +332,13 @@ def test_a_row_is_added_once() -> None:
         op("x", result=lambda: INT, lanes=Lanes.CARRY)(OPS["add"].meaning)
     with pytest.raises(ValueError, match="iff its lanes mix"):
         op("x", result=lambda: INT, lanes=Lanes.MIX, name="unheard of")(OPS["add"].meaning)
+
+
+def test_methods_are_typed_where_the_table_says() -> None:
+    classes = {"Tile": "tile", "Tensor": "tensor", "View": "view", "SubTiles": "subtiles", "Index": "index"}
+    for row in OPS.values():
+        typed = {classes[line.split(":")[0]] for line in row.stub if f": def {row.name}(" in line.split("(")[0] + "("}
+        # `load` of a view is spelled `xs[i]` in types.
+        assert typed == set(row.method_of) - ({"view", "subtiles"} if row.name == "load" else set()), row.name
+        functions = [line for line in row.stub if line.startswith("def ")]
+        assert bool(functions) == row.function, row.name

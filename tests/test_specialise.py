@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarn
 
 def key(op: Any) -> Key:
     assert isinstance(op, LaunchOp)
-    plan = op._plan
+    plan = op.plan
     return key_of(tc.zeros(1)._elements.memory.backend, plan.arguments, plan.dims)
 
 

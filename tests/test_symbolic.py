@@ -150,7 +150,8 @@ def says(text: str) -> Comparison:
         ("n == 3 and i == n + 1", "i == 4", True),
         ("n >= 1", "n != 0", True),
         ("n >= 0", "n != 0", False),
-        ("n > i and n < i", "x.size < 0", True),
+        ("n > i and n < i", "n < 0", True),
+        ("x.size >= 3", "n < 0", False),
     ],
 )
 def test_implies(facts: str, goal: str, follows: bool) -> None:

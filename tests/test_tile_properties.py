@@ -1,7 +1,8 @@
-"""Random tile kernels: one result for every order of blocks, the result of whole-array NumPy, no race, no void lane in it.
+"""Random tile kernels: one result for every order of blocks, the result of whole-array NumPy, no race, no void lane
+in it.
 
-A random kernel is a pair: statements for the interpreter, and the same computation on whole arrays by the same meanings. Tiling,
-order and poison must not show.
+A random kernel is a pair: statements for the interpreter, and the same computation on whole arrays by the same
+meanings. Tiling, order and poison must not show.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ _HOMES = {
     "tilecheck.surface.kernel": ("Kernel", "adopt", "kernel", "simt"),
     "tilecheck.surface.tensor": ("Index", "SubTiles", "Tensor", "Tile", "View"),
     "tilecheck.surface.unsafe": ("unsafe",),
+    "tilecheck_runtime.bench": ("do_bench", "do_bench_paired"),
+    "tilecheck_runtime.tune": ("autotune",),
 }
 # What the runtime adds; a test compares it with `tilecheck_runtime.__all__`.
 _RUNTIME = (

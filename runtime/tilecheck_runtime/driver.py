@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -106,9 +106,21 @@ class Packed:
 
     def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int) -> None:
         """Submit the kernel on `stream`. Raises `DriverError` if the driver refuses the configuration."""
-        status = _bindings().cuLaunchKernel(self._function.handle, *grid, *block, shared, stream, self._raw, 0)
-        if status[0].value != 0:
-            _ok(f"launch of `{self._function.name}`", status)
+        self.bound(grid, block, shared, stream)()
+
+    def bound(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int
+    ) -> Callable[[], None]:
+        """`launch` with everything but the call done; it keeps the arguments alive."""
+        submit, handle, raw = _bindings().cuLaunchKernel, self._function.handle, self._raw
+        success = _bindings().CUresult.CUDA_SUCCESS
+
+        def launch(keep: Packed = self) -> None:
+            (status,) = submit(handle, *grid, *block, shared, stream, raw, 0)
+            if status is not success and status != success:
+                _ok(f"launch of `{keep._function.name}`", (status,))
+
+        return launch
 
 
 class Function:
@@ -151,7 +163,7 @@ class Device:
         self._local = threading.local()
         self.enter()
         name = _ok("cuDeviceGetName", driver.cuDeviceGetName(128, self._device))
-        self.name: str = name.decode().rstrip("\x00")
+        self.name: str = name.decode().split("\x00")[0]
         get = self._attribute
         self.capability: tuple[int, int] = (get("COMPUTE_CAPABILITY_MAJOR"), get("COMPUTE_CAPABILITY_MINOR"))
         self.limits = Limits(

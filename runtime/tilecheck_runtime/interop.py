@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilecheck_runtime.backends import Array, default
+from tilecheck_runtime.backends import Array, Backend, Buffer, default
 from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
@@ -55,6 +55,12 @@ def lend(
     copy: bool | None,
 ) -> Any:
     """`tensor.__dlpack__(...)`: a capsule. Raises BorrowError for a conflict, UsageError for what cannot be lent."""
+    if tensor.device != "cpu":
+        raise UsageError(
+            f"{subject()} is on {tensor.device}, whose memory is not lent through DLPack yet",
+            "copy it to the host: `x.numpy()`",
+            rule="unsupported",
+        )
     if device not in (None, (KDLCPU, 0)):
         raise UsageError(f"{subject()} is on the cpu, DLPack device {device} was asked for")
     if stream not in (None, -1):
@@ -87,10 +93,15 @@ def from_dlpack(owner: Any) -> Tensor:
     """Borrow the array `owner` of another library, which stays alive as long as the tensor.
 
     Raises UsageError for an object without `__dlpack__` or `__array_interface__`, memory of another device, an unknown
-    dtype and negative strides.
+    dtype, negative strides and writable elements that share memory.
     """
     if isinstance(owner, Tensor):
         return owner._view(owner._elements)
+    here = default()
+    if here.name != "cpu":
+        from tilecheck_runtime.backends.cuda import borrowed_from
+
+        return _borrowed_on_device(here, *borrowed_from(owner))
     device = owner.__dlpack_device__() if hasattr(owner, "__dlpack_device__") else (KDLCPU, 0)
     if device[0] != KDLCPU:
         raise UsageError(
@@ -109,12 +120,28 @@ def from_dlpack(owner: Any) -> Tensor:
     return _borrowed(values)
 
 
+def _borrowed_on_device(
+    here: Backend, buffer: Buffer, layout: Layout, dtype: Any, writable: bool, owner: Any
+) -> Tensor:
+    known = covering(buffer.address, buffer.nbytes)
+    if known is not None:
+        inside = Layout(buffer.address - known.buffer.address, layout.shape, layout.strides)
+        elements = Elements(known, inside, dtype, writable)
+        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+    return Tensor(Elements(Allocation(here, buffer, owner=owner), layout, dtype, writable))
+
+
 def _borrowed(values: Array) -> Tensor:
     dtype = as_dtype(values.dtype)
     if min(values.strides, default=0) < 0:
         raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
     address = int(values.__array_interface__["data"][0])
     layout = Layout(0, values.shape, values.strides)
+    if values.flags.writeable and not layout.distinct(values.dtype.itemsize):
+        raise UsageError(
+            f"elements of an array with shape {values.shape} and strides {values.strides} share memory",
+            "copy it with `tc.asarray(...)`",
+        )
     extent = layout.region(values.dtype.itemsize).end if values.size else 0
     known = covering(address, extent)
     if known is not None:

@@ -11,7 +11,7 @@ The value of a launch is the tuple of its tensor arguments in the order of the s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime.backends import Grid, Launch, Operand, default
@@ -24,6 +24,10 @@ from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.prepared import Prepared
+    from tilecheck_runtime.stream import Stream
 
 Tensors = tuple[Any, ...]
 
@@ -71,12 +75,21 @@ class LaunchOp(DeviceOp[Tensors]):
 
     def __init__(self, plan: Plan, loans: tuple[Loan, ...]) -> None:
         super().__init__(f"`{plan.name}`", Value(tuple(a.value for a in plan.tensors)), loans)
-        self._plan = plan
+        self.plan = plan
 
     @property
     def grid(self) -> Grid:
         """The grid. Raises LaunchRefused while nothing determines it."""
-        return need_grid(self._plan.name, self._plan.arguments, self._plan.grid)
+        return need_grid(self.plan.name, self.plan.arguments, self.plan.grid)
+
+    def prepare(self, stream: Stream | None = None) -> Prepared:
+        """This launch, ready to be repeated at the cost of the driver's own call; the op is used up.
+
+        The arguments stay borrowed, and what they say is checked now, once. See `prepared.py`.
+        """
+        from tilecheck_runtime.prepared import Prepared
+
+        return Prepared(self, stream)
 
     def with_grid(self, *grid: Any) -> LaunchOp:
         """The launch with this grid, checked against its partitions; this op is used up, also by a refusal."""
@@ -84,7 +97,7 @@ class LaunchOp(DeviceOp[Tensors]):
         self._join("with_grid")
         loans, self._loans = self._loans, ()
         try:
-            plan = replace(self._plan, grid=override_grid(self._plan.name, self._plan.arguments, grid))
+            plan = replace(self.plan, grid=override_grid(self.plan.name, self.plan.arguments, grid))
             plan.check()
         except TilecheckError:
             self._loans = loans
@@ -95,10 +108,14 @@ class LaunchOp(DeviceOp[Tensors]):
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
         self._close()
-        self._plan.kernel.program(default(), self._plan.arguments, self._plan.dims)
+        self.plan.kernel.program(default(), self.plan.arguments, self.plan.dims)
+
+    def discard(self) -> None:
+        """End the op without running it."""
+        self._close()
 
     def _evaluate(self, execution: Execution) -> Any:
-        plan = self._plan
+        plan = self.plan
         grid = self.grid
         if plan.meta:
             raise UsageError(

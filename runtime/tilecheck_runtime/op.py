@@ -99,7 +99,7 @@ class DeviceOp(Unique, Generic[R]):
                 try:
                     execution.finish().wait()
                 finally:
-                    execution.release()
+                    execution.abandon()
                 raise
         execution.finish()
         return Running(execution, value)

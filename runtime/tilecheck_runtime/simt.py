@@ -99,6 +99,7 @@ class SimtKernel:
     block: Grid
     shared: int
     conditions: SimtConditions
+    function: FunctionType
     programs: Once[Hashable, Any] = field(default_factory=Once)
 
     def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> SimtConditions:
@@ -108,7 +109,9 @@ class SimtKernel:
     def program(self, backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Any:
         """The compiled kernel."""
         key = (backend.name, tuple(sorted(dims.items())))
-        return self.programs.get(key, lambda: backend.compile_simt(self.proof, self.block, self.shared, dims))
+        return self.programs.get(
+            key, lambda: backend.compile_simt(self.proof, self.block, self.shared, dims, self.function)
+        )
 
 
 _kernels: weakref.WeakKeyDictionary[FunctionType, Once[Hashable, SimtKernel]] = weakref.WeakKeyDictionary()
@@ -140,7 +143,7 @@ def _read(kernel: KernelObject) -> SimtKernel:
     block = _block(kernel)
     shared = kernel.options.get("shared", 0)
     conditions = SimtConditions(tuple(BlockCondition(read.name, goal, block) for goal in _goals(read, proof)))
-    return SimtKernel(read, inspect.signature(kernel.fn), proof, block, int(str(shared)), conditions)
+    return SimtKernel(read, inspect.signature(kernel.fn), proof, block, int(str(shared)), conditions, kernel.fn)
 
 
 def _block(kernel: KernelObject) -> Grid:

@@ -2,8 +2,8 @@
 
 A kernel is read and checked symbolically at its first call, checked again for each new set of extents, and compiled for
 each new key. The key holds whatever may change the generated code and nothing else: extents of Dims, dtypes, which axis
-lies contiguous, how strongly addresses, extents and strides divide (powers of two up to 16, never more than is true of
-this very view), and map shapes. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
+lies contiguous, how strongly addresses and strides divide (powers of two up to 16, never more than is true of this very
+view), how strongly extents do (up to the largest tile, so that code for ragged edges can be left out), and map shapes. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
 
 A kernel is read again when something it refers to changes: a module constant, a helper, a value of its closure. Each step
 is single flight: threads that ask for the same thing wait for one of them to do it, and a failure is forgotten.
@@ -78,8 +78,8 @@ class Once(Generic[K, V]):
 class TensorKey:
     """What generated code may rely on about one tensor argument.
 
-    `address` is the largest power of two, up to 16, that divides the address of the first element; `extents` and
-    `strides` (in elements) likewise per axis; `unit` is the axis whose neighbours lie side by side.
+    `address` is the largest power of two, up to 16, that divides the address of the first element; `strides` (in
+    elements) likewise per axis, and `extents`, these up to the largest tile; `unit` is the axis whose neighbours lie side by side.
     """
 
     dtype: str
@@ -101,15 +101,18 @@ class Key:
 
 def key_of(backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Key:
     """The key of a call."""
+    largest = max((DIVISOR, *(1 << (size.bit_length() - 1) for size in dims.values())))
     return Key(
         backend.name,
         tuple(sorted(dims.items())),
-        tuple(tensor_key(a) if isinstance(a, TensorArgument) else None for a in arguments),
+        tuple(tensor_key(a, largest) if isinstance(a, TensorArgument) else None for a in arguments),
     )
 
 
-def tensor_key(argument: TensorArgument) -> TensorKey:
-    """The facts about one tensor argument, true of exactly the elements that it passes."""
+def tensor_key(argument: TensorArgument, largest: int = DIVISOR) -> TensorKey:
+    """The facts about one tensor argument, true of exactly the elements that it passes; extents divide by at most
+    `largest`.
+    """
     elements = argument.elements
     layout, width = elements.layout, elements.width
     address = layout.offset if elements.meta else elements.strided().address
@@ -119,14 +122,14 @@ def tensor_key(argument: TensorArgument) -> TensorKey:
         elements.dtype.name,
         unit,
         _divisor(address),
-        tuple(_divisor(n) for n in layout.shape),
+        tuple(_divisor(n, largest) for n in layout.shape),
         tuple(_divisor(s) if layout.strides[axis] % width == 0 else 1 for axis, s in enumerate(strides)),
         None if argument.mapping is None else argument.mapping.shape,
     )
 
 
-def _divisor(number: int) -> int:
-    return DIVISOR if number == 0 else min(number & -number, DIVISOR)
+def _divisor(number: int, largest: int = DIVISOR) -> int:
+    return largest if number == 0 else min(number & -number, largest)
 
 
 # ---- kernels

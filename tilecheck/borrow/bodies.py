@@ -17,7 +17,7 @@ the writes are `{dst}` and the indices `{src: {"i + 1"}, dst: {"i"}}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.spell import spell
@@ -49,57 +49,19 @@ class Body:
         return next(iter(found)) if len(found) == 1 else ""
 
 
-def read_body(function: ir.Function, find: Find) -> Body:
-    """The `Body` of a plain kernel."""
+def read_body(function: ir.Function, local: set[str], find: Find) -> Body:
+    """The `Body` of a plain kernel that binds the names `local`."""
     reader = _Reader(find)
     roots = {param.name: param.name for param in function.params}
     reader.function(function, roots, 0)
     indices = {param: frozenset(found) for param, found in reader.indices.items()}
     writes = None if reader.lost else frozenset(reader.writes)
-    local = {param.name for param in function.params} | set(assigned(function.body))
-    names = (node for node in ir.walk(*function.body) if isinstance(node, ir.Name))
+    names = [node for node in ir.walk(*function.body) if isinstance(node, ir.Name)]
     frozen = tuple(name for name in names if name.full is None and name.id not in local)
     flags = reader.flags
     guarded = any(isinstance(node, ir.If | ir.While) for node in ir.walk(*function.body))
     reads = frozenset(reader.reads)
     return Body(writes, reads, indices, "dynamic" in flags, "grid" in flags, "strides" in flags, guarded, frozen)
-
-
-def assigned(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
-    """The names that statements of `body` bind, nested blocks and functions included, with repetitions."""
-    for node in ir.walk(*body):
-        match node:
-            case ir.Assign(targets=targets):
-                for target in targets:
-                    yield from target_names(target)
-            case ir.Augment(target=ir.Name(id=name)):
-                yield name
-            case ir.For(target=target) | ir.Clause(target=target):
-                yield from target_names(target)
-            case ir.Walrus(target=target):
-                yield target.id
-            case ir.WithItem(target=ir.Expr() as target):
-                yield from target_names(target)
-            case ir.Handler(name=ir.Name(id=name)) | ir.Function(name=name) | ir.Class(name=name):
-                yield name
-            case ir.Case(names=names):
-                yield from (captured.id for captured in names)
-            case _:
-                pass
-
-
-def target_names(target: ir.Expr) -> Iterator[str]:
-    """The plain names of an assignment target."""
-    match target:
-        case ir.Name(id=name):
-            yield name
-        case ir.Display(items=items):
-            for item in items:
-                yield from target_names(item)
-        case ir.Starred(value=value):
-            yield from target_names(value)
-        case _:
-            pass
 
 
 class _Reader:

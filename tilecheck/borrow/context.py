@@ -40,6 +40,7 @@ class Context:
     """The state of lowering one function of `program`.
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
+    `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable.
     """
 
@@ -53,6 +54,8 @@ class Context:
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
     loops: int = 0
+    stream: Var | None = None
+    attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions

@@ -47,8 +47,8 @@ class KernelFacts:
     block: tuple[int, ...] | None = None
 
 
-def kernel_of(function: ir.Function, find: Find) -> KernelFacts | None:
-    """The kernel that `function` defines, None if it is not one."""
+def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) -> KernelFacts | None:
+    """The kernel that `function` defines, None if it is not one; `local` are the names that it binds."""
     track = _track(function)
     if track is None:
         return None
@@ -57,7 +57,7 @@ def kernel_of(function: ir.Function, find: Find) -> KernelFacts | None:
     body: Body | None = None
     writes: frozenset[str] | None = None
     if track in ("numba", "cutile", "simt"):
-        body = read_body(function, find)
+        body = read_body(function, local(), find)
         writes = body.writes
     if track == "tile":
         for node in ir.walk(*function.body):

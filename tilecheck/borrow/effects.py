@@ -124,7 +124,9 @@ class Effects:
             case flow.Get(into=into, base=base, field=field, site=site):
                 holder = self.named(state, base, instr.span)
                 if (holder, field) not in state.slots:
-                    state.slots[(holder, field)] = state.fresh(site)
+                    item = state.fresh(site)
+                    holder = self.named(state, base, instr.span)
+                    state.slots[(holder, field)] = item
                 state.names[into] = state.slots[(holder, field)]
             case flow.Escape(src=src):
                 obj = self.named(state, src, instr.span)
@@ -172,7 +174,7 @@ class Effects:
         # In a loop, `v = v[1:]` borrows from the former `v`, which has aged by now: ask again for what `src` names.
         parent = self.named(state, instr.src, instr.span)
         state.names[instr.into] = child
-        state.parent[child] = Parent(parent, instr.hold, part)
+        state.parent[child] = Parent(parent, instr.hold, _part(instr, region(state, parent)))
 
     def _move(self, instr: flow.Move, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilecheck.borrow.bodies import assigned, target_names
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
+from tilecheck.borrow.survey import target_names
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
 from tilecheck.ir import host as ir
@@ -45,7 +45,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     broken: dict[tuple[object, Span, str], Broken] = {}
     dropped: dict[Site, None] = {}
     faults: dict[tuple[str, Span], Fault] = {}
-    shared = _read_by_functions(module)
+    shared = _read_by_functions(program)
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
         for found in solution.broken:
@@ -74,41 +74,29 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
 _REFUSED_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED, Break.MOVED_IDLE)
 
 
-def _read_by_functions(module: ir.HostModule) -> dict[str, Span]:
-    """The module variables that functions read, with where."""
+def _read_by_functions(program: Program) -> dict[str, Span]:
+    """The module variables that functions read; where does not matter."""
     found: dict[str, Span] = {}
-    for function in ir.walk(*module.body):
-        if isinstance(function, ir.Function | ir.Lambda):
-            own = {param.name for param in function.params}
-            if isinstance(function, ir.Function):
-                own |= set(assigned(function.body))
-            for node in ir.walk(function):
-                if isinstance(node, ir.Name) and node.full is None and node.id not in own:
-                    found.setdefault(node.id, node.span)
+    for part in program.survey.units():
+        if isinstance(part.unit, ir.Function | ir.Lambda):
+            found.update(dict.fromkeys(part.names.keys() - part.local, part.unit.span))
     return found
 
 
 def _frozen(program: Program) -> Iterator[Fault]:
     """Module variables that a plain kernel reads and a function sets: the kernel keeps the value of its first launch."""
-    body = program.module.body
-    setters = {
-        name: function
-        for function in ir.walk(*body)
-        if isinstance(function, ir.Function)
-        for node in function.body
-        if isinstance(node, ir.Global)
-        for name in node.names
-        if name in set(assigned(function.body))
-    }
+    functions = [part for part in program.survey.units() if isinstance(part.unit, ir.Function)]
+    setters = {name: part.unit for part in functions for name in part.declared & part.assigned.keys()}
     if not setters:
         return
-    for function in ir.walk(*body):
-        facts = program.kernel(function) if isinstance(function, ir.Function) else None
+    for part in functions:
+        facts = program.kernel(part.unit) if isinstance(part.unit, ir.Function) else None
         if facts is None or facts.body is None or facts.contract.track != "numba":
             continue
         for read in facts.body.frozen:
             if read.id in setters and _is_number(program, read.id):
                 setter = setters[read.id]
+                assert isinstance(setter, ir.Function)
                 yield Fault(
                     "frozen-global",
                     f"`{facts.contract.name}` keeps the value that `{read.id}` has at its first launch, "

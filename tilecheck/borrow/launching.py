@@ -34,6 +34,10 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     bound = match(low, node, kernel.facts.contract)
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
+        name = kernel.facts.contract.name
+        if kernel.facts.contract.track == "numba":
+            message = f"`{name}` is called without a grid and a block"
+            low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     args = note(low, node, kernel, bound)
     if plain:

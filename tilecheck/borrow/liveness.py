@@ -124,7 +124,8 @@ class Liveness:
             before = self.block(loop.test, body if loop.endless else _union((left, body)), inner)
             self.head[id(loop)] = before
             if before.keys() <= head.keys():
-                return before
+                # The first round cannot be skipped, so what is read behind the loop alone is not live before it.
+                return body if loop.once else before
             head = _union((head, before))
 
     def _guard(self, guard: flow.Guard, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:

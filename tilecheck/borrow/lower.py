@@ -9,17 +9,15 @@ Worked example: see `ir/flow.py`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilecheck.borrow.binding import bind, iterate
-from tilecheck.borrow.bodies import assigned
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
-from tilecheck.borrow.spell import spell
+from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
 from tilecheck.checked import Fault
@@ -40,33 +38,39 @@ class Lowered:
 
 def lower_module(program: Program) -> Iterator[Lowered]:
     """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels are not host code."""
-    body = program.module.body
-    functions = [node for node in ir.walk(*body) if isinstance(node, ir.Function)]
     called_back: set[str] = set()
     lambdas: list[tuple[ir.Lambda, bool]] = []
+    surveys = {id(part.unit): part for part in program.survey.units()}
 
-    def run(piece: _Statements, name: str, statements: tuple[ir.Stmt, ...], is_module: bool) -> Lowered:
+    def run(piece: _Statements, name: str, statements: tuple[ir.Stmt, ...], is_module: bool = False) -> Lowered:
         piece.body(statements)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas)
         return Lowered(Flow(name, tuple(piece.code), piece.outer), tuple(piece.faults), is_module)
 
-    yield run(_Statements(program), "<module>", body, True)
-    for statement in ir.walk(*body):
-        if isinstance(statement, ir.Class):
-            yield run(_Statements(program), statement.name, statement.body, False)
-    # Functions that a running op calls are known only once all callers are read.
-    pieces = [(node, _Statements(program)) for node in functions if not _is_device(program, node)]
-    for node, piece in pieces:
-        piece.enter(node)
+    pieces: list[tuple[ir.Function, _Statements]] = []
+    for part in program.survey.units():
+        if not program.matters(part):
+            continue
+        match part.unit:
+            case ir.HostModule(body=body):
+                yield run(_Statements(program, part), "<module>", body, is_module=True)
+            case ir.Class(name=name, body=body):
+                yield run(_Statements(program, part), name, body)
+            case ir.Function() as function if not _is_device(program, function):
+                pieces.append((function, _Statements(program, part)))
+            case _:
+                pass
+    # Functions that a running op calls are known only once all their callers are read.
     for node, piece in sorted(pieces, key=lambda pair: pair[0].name in called_back):
         piece.where = "then" if node.name in called_back else ""
-        yield run(piece, node.name, node.body, False)
+        piece.enter()
+        yield run(piece, node.name, node.body)
     for found, inside in lambdas:
-        piece = _Statements(program)
+        piece = _Statements(program, surveys[id(found)])
         piece.where = "then" if inside else ""
-        piece.enter_lambda(found)
-        yield run(piece, "<lambda>", (ir.Return(found.body, span=found.span),), False)
+        piece.enter()
+        yield run(piece, "<lambda>", (ir.Return(found.body, span=found.span),))
 
 
 def _is_device(program: Program, function: ir.Function) -> bool:
@@ -84,39 +88,25 @@ def _is_device(program: Program, function: ir.Function) -> bool:
 class _Statements(Expressions):
     """Lowers the statements of one function."""
 
-    outer: frozenset[str] = frozenset()
+    def __init__(self, program: Program, part: Survey) -> None:
+        super().__init__(program)
+        self.part = part
+        self.tested = frozenset(part.remainders)
+        self.mentions = part.reads
+        self.mentions.update(param.name for param in part.params)
+        self.outer: frozenset[str] = frozenset()
 
-    def enter(self, function: ir.Function) -> None:
-        """Bind the parameters of `function`, and find out which variables other code shares."""
-        for param in function.params:
+    def enter(self) -> None:
+        """Bind the parameters, and find out which variables other code shares."""
+        for param in self.part.params:
             self._param(param)
-        names = [node.id for node in ir.walk(*function.body) if isinstance(node, ir.Name) and node.full is None]
-        local = {param.name for param in function.params} | set(assigned(function.body))
-        nested = [node for node in ir.walk(*function.body) if isinstance(node, ir.Function | ir.Lambda)]
-        shared = {
-            part.id for node in nested for part in ir.walk(node) if isinstance(part, ir.Name) and part.full is None
-        }
-        declared = {name for node in ir.walk(*function.body) if isinstance(node, ir.Global) for name in node.names}
-        self.outer = frozenset((set(names) - local) | shared | declared)
-        self._survey(function.body)
-        self.mentions.update(param.name for param in function.params)
-        # A parameter may be anything that its caller has; a local of the same name as a constant is not the constant.
+        local = self.part.local
+        shared = {name for inner in self.part.nested for name in inner.names}
+        self.outer = frozenset((self.part.names.keys() - local) | shared | self.part.declared)
+        self.attributes = self.program.attributes(self.part)
+        # A local of the same name as a constant of the module is not the constant.
         for name in local:
             self.env.setdefault(name, NOTHING)
-
-    def enter_lambda(self, node: ir.Lambda) -> None:
-        """Bind the parameters of a lambda."""
-        for param in node.params:
-            self._param(param)
-        names = {part.id for part in ir.walk(node.body) if isinstance(part, ir.Name) and part.full is None}
-        self.outer = frozenset(names - {param.name for param in node.params})
-
-    def _survey(self, body: tuple[ir.Stmt, ...]) -> None:
-        nodes = list(ir.walk(*body))
-        remainders = (node for node in nodes if isinstance(node, ir.Operation) and node.op == "%")
-        self.tested = frozenset(spell(node) for node in remainders)
-        self.mentions = Counter(node.id for node in nodes if isinstance(node, ir.Name))
-        self.mentions.subtract(Counter(assigned(body)))
 
     def _param(self, param: ir.HostParam) -> None:
         value: Value = NOTHING
@@ -132,8 +122,6 @@ class _Statements(Expressions):
 
     def body(self, statements: tuple[ir.Stmt, ...]) -> None:
         """Lower a whole body; the function leaves at its end if not before."""
-        if not self.mentions:
-            self._survey(statements)
         self.statements(statements)
         if statements:
             self.emit(flow.Leave(None, span=_end(statements)))
@@ -313,7 +301,11 @@ class _Statements(Expressions):
         if item.target is not None:
             bind(self, item.target, operand, item.context)
         kind = operand.value.kind if isinstance(operand.value, Handle) else None
-        if kind == "synced stream" and operand.var is not None:
+        if kind == "current stream":
+            before, self.stream = self.stream, operand.var
+            self._with(rest, body, span)
+            self.stream = before
+        elif kind == "synced stream" and operand.var is not None:
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))

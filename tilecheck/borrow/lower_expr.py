@@ -111,8 +111,9 @@ class Expressions(Context):
         if base.var is None:
             return Operand(None)
         var = self.temp()
-        self.emit(flow.Get(var, base.var, f".{node.name}", Site(Kind.OTHER, spell(node), node.span), span=node.span))
-        return Operand(var, known)
+        kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
+        self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
+        return Operand(var, made if isinstance(known, Nothing) else known)
 
     def view(self, base: Operand, node: ir.Expr, part: tuple[Range, ...] | None = None) -> Operand:
         """A further handle on the memory of `base`: a slice if `part` is given, the same elements otherwise."""
@@ -171,13 +172,13 @@ class Expressions(Context):
         for part in parts:
             if isinstance(part, ir.Slice):
                 self.expr(part)
-                start = 0 if part.start is None else _natural(self.whole(part.start))
-                stop = flow.END if part.stop is None else _natural(self.whole(part.stop))
+                start = 0 if part.start is None else _bound(self.whole(part.start))
+                stop = flow.END if part.stop is None else _bound(self.whole(part.stop))
                 step = 1 if part.step is None else self.whole(part.step)
                 ranges.append(Range(start, stop, step))
                 continue
             self.read(part)
-            at = _natural(self.whole(part))
+            at = _bound(self.whole(part))
             if at is None:
                 ranges.append(Range(None, None))
                 if not isinstance(part, ir.Name | ir.Operation):
@@ -282,8 +283,9 @@ class Expressions(Context):
         self.fault("reentrant-sync", f"`{what}` inside {inside}", node.span, way_out)
 
 
-def _natural(value: int | None) -> int | None:
-    return value if value is not None and value >= 0 else None
+def _bound(value: int | None) -> int | None:
+    """A bound of a slice; a negative one counts from the end."""
+    return value + flow.END if value is not None and value < 0 else value
 
 
 def _item(value: Value, index: object) -> Value:

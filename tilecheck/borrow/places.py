@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from tilecheck.ir.flow import ALL, Range, Region
+from tilecheck.ir.flow import ALL, END, Range, Region
 
 
 class Overlap(Enum):
@@ -73,9 +73,18 @@ def _inside(inner: Range, outer: Range) -> Range:
         return outer
     if outer.step != 1 or outer.start is None or outer.stop is None:
         return Range(None, None, None)
-    start = None if inner.start is None else outer.start + inner.start
-    stop = None if inner.stop is None else min(outer.stop, outer.start + inner.stop)
+    start = None if inner.start is None else _place(inner.start, outer.start, outer.stop)
+    stop = None if inner.stop is None else min(outer.stop, _place(inner.stop, outer.start, outer.stop))
     return Range(start, stop, inner.step)
+
+
+def _place(bound: int, start: int, stop: int) -> int:
+    """Where `bound` of the elements `start:stop` is."""
+    return stop - (END - bound) if _from_end(bound) else start + bound
+
+
+def _from_end(bound: int) -> bool:
+    return bound > END // 2
 
 
 def _along(x: Range, y: Range) -> Overlap:
@@ -83,6 +92,7 @@ def _along(x: Range, y: Range) -> Overlap:
         return Overlap.OVERLAPS
     for low, high in ((x, y), (y, x)):
         if low.stop is not None and high.start is not None and low.stop <= high.start:
-            return Overlap.DISJOINT
+            # `[:8]` and `[-4:]` meet in a short axis: bounds from both ends are not compared.
+            return Overlap.DISJOINT if _from_end(low.stop) == _from_end(high.start) else Overlap.UNKNOWN
     known = None not in (x.start, x.stop, y.start, y.stop) and x.step == y.step == 1
     return Overlap.OVERLAPS if known or (x == y and None not in (x.start, x.stop)) else Overlap.UNKNOWN

@@ -53,7 +53,12 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
             pinned = kind is Kind.PINNED
             # NumPy hands a given array on when it need not copy: nothing is known of whose memory that is.
             owned = full not in ("numpy.asarray", "numpy.ascontiguousarray", "numba.cuda.as_cuda_array")
+            if kind is Kind.FOREIGN and _is_true(_keyword(node, "pin_memory")):
+                kind = Kind.PINNED
             var = low.make(kind if owned else Kind.OTHER, called, node.span)
+            if kind is Kind.FOREIGN and low.stream is not None:
+                # What is made under a stream is freed in the order of that stream.
+                low.emit(flow.Keep(var, span=node.span))
             return Operand(var, Array(library, dtype, shape, pinned=pinned))  # type: ignore[arg-type]
     if full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node, called)
@@ -120,6 +125,12 @@ def _default_stream(low: Expressions, node: ir.Call, called: str) -> Operand:
     return Operand(None, Handle("default stream"))
 
 
+def _current(low: Expressions, node: ir.Call, called: str) -> Operand:
+    """`with torch.cuda.stream(s)`: `s` is the current stream inside."""
+    operands = [low.expr(arg.value) for arg in node.args]
+    return Operand(operands[0].var if operands else None, Handle("current stream"))
+
+
 def _from_interface(low: Expressions, node: ir.Call, called: str) -> Operand:
     """`from_cuda_array_interface(desc, owner)`: without an owner, nothing keeps the memory alive."""
     described, owner = _argument(node, "desc", 0), _argument(node, "owner", 1)
@@ -148,6 +159,7 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call, str], Operand]] = {
     "numba.cuda.synchronize": _synchronize,
     "numba.cuda.from_cuda_array_interface": _from_interface,
     "torch.cuda.Stream": _new(Kind.STREAM, Handle("stream")),
+    "torch.cuda.stream": _current,
     "torch.cuda.current_stream": _default_stream,
     "torch.cuda.default_stream": _default_stream,
     "torch.cuda.Event": _new(Kind.EVENT, Handle("event")),
@@ -208,6 +220,8 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
             low.read(arg.value)
         low.look(receiver, node)
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if value.library == "foreign" and _is_true(_keyword(node, "non_blocking")):
+        return _non_blocking(low, node, func, receiver, name)
     for arg in node.args:
         low.read(arg.value)
     writes = func.name in WRITERS or (func.name.endswith("_") and not func.name.endswith("__"))
@@ -217,6 +231,35 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
             low.emit(flow.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
     return Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy"))
+
+
+def _keyword(node: ir.Call, name: str) -> ir.Expr | None:
+    return next((arg.value for arg in node.args if arg.name == name), None)
+
+
+def _is_true(node: ir.Expr | None) -> bool:
+    return isinstance(node, ir.Const) and node.value is True
+
+
+def _non_blocking(
+    low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None
+) -> Operand | None:
+    """`x.to("cpu", non_blocking=True)` and `target.copy_(source, non_blocking=True)`: in flight on the current stream."""
+    first = _argument(node, "device", 0)
+    operand = low.expr(first) if first is not None else Operand(None)
+    site = Site(Kind.JOB, spell(node), node.span)
+    assert receiver.var is not None
+    if func.name == "copy_" and operand.var is not None and first is not None:
+        written = Use(receiver.var, Hold.EXCLUSIVE, node.span, spell(node), "self")
+        read = Use(operand.var, Hold.SHARED, node.span, spell(node), "src")
+        low.emit(flow.Enqueue(site, low.stream, (written, read), span=node.span))
+        return receiver
+    to_host = isinstance(first, ir.Const) and first.value == "cpu"
+    copied = low.make(Kind.HOST if to_host else Kind.FOREIGN, name or spell(node), node.span)
+    read = Use(receiver.var, Hold.SHARED, node.span, spell(node), "self")
+    written = Use(copied, Hold.EXCLUSIVE, node.span, spell(node), "result")
+    low.emit(flow.Enqueue(site, low.stream, (written, read), span=node.span))
+    return Operand(copied, Array("foreign"))
 
 
 def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str | None) -> Operand:

@@ -140,6 +140,8 @@ def _limits(launch: Launch) -> Iterator[Fault]:
         return
     for axis, blocks in zip("xyz", _numbers(launch, config.grid), strict=False):
         limit = MOST_BLOCKS_X if axis == "x" else MOST_BLOCKS_YZ
+        if isinstance(blocks, int) and blocks < 1:
+            yield Fault("launch-contract", f"a grid of {blocks} blocks along {axis}", config.grid.span)
         if isinstance(blocks, int) and blocks > limit:
             yield Fault(
                 "launch-contract",

@@ -5,14 +5,23 @@ Invariant: `find` answers only for names that are bound once; a variable that is
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 
-from tilecheck.borrow.bodies import assigned
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
-from tilecheck.borrow.values import Callee, KernelValue, Number, Value
+from tilecheck.borrow.survey import Survey, survey
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Number, Value
+from tilecheck.borrow.vocabulary import (
+    HARMLESS,
+    LIBRARIES,
+    NUMBA_ARRAYS,
+    OUR_METHODS,
+    PINNED_ARRAYS,
+    TENSOR_MAKERS,
+    canonical,
+)
 from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Kind
 
 Outside = Callable[[str], Definition | None]
 """The definition behind a dotted name of another file, None if it is not among the checked ones."""
@@ -25,21 +34,66 @@ class Program:
         self.module = module
         self.outside = outside
         self._kernels: dict[int, KernelFacts | None] = {}
+        self._known: dict[str, bool] = {}
+        self._made: dict[int, dict[str, tuple[Kind, Value]]] = {}
+        self._surveys: dict[int, Survey] | None = None
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
         """What this file defines at its top level and in its classes, by dotted name."""
         found: dict[str, Definition] = {}
-        for node in ir.walk(*self.module.body):
-            if isinstance(node, ir.Function | ir.Class) and node.full is not None:
-                found[node.full] = node
+        for part in self.survey.units():
+            if isinstance(part.unit, ir.Function | ir.Class) and part.unit.full is not None:
+                found[part.unit.full] = part.unit
         return found
+
+    @cached_property
+    def survey(self) -> Survey:
+        return survey(self.module)
+
+    def local(self, function: ir.Function) -> set[str]:
+        """The names that `function` binds; it may stand in another file."""
+        if self._surveys is None:
+            self._surveys = {id(part.unit): part for part in self.survey.units()}
+        own = self._surveys.get(id(function)) or survey(ir.HostModule("", "", (function,))).nested[0]
+        return own.local
+
+    def attributes(self, part: Survey) -> dict[str, tuple[Kind, Value]]:
+        """What the fields of `self` are in a method: those that the class makes in one way only, by `self.name`."""
+        owner = self._owners.get(id(part.unit))
+        if owner is None or not isinstance(part.unit, ir.Function) or not part.unit.params:
+            return {}
+        own = part.unit.params[0].name
+        return {f"{own}.{name}": made for name, made in self._fields(owner).items()}
+
+    @cached_property
+    def _owners(self) -> dict[int, Survey]:
+        classes = [part for part in self.survey.units() if isinstance(part.unit, ir.Class)]
+        return {id(inner.unit): part for part in classes for inner in part.nested}
+
+    def _fields(self, owner: Survey) -> dict[str, tuple[Kind, Value]]:
+        if id(owner.unit) not in self._made:
+            self._made[id(owner.unit)] = made_fields(owner)
+        return self._made[id(owner.unit)]
+
+    def matters(self, part: Survey) -> bool:
+        """Whether the unit can hold host code for us at all; if not, it is not lowered."""
+        if part.typed or part.attributes & OUR_METHODS or self.attributes(part):
+            return True
+        return any(full.startswith(LIBRARIES) or self.known(full) for full in part.full)
+
+    def known(self, full: str) -> bool:
+        """Whether `full` is a kernel or a function with a contract."""
+        if full.startswith(HARMLESS):
+            return False
+        if full not in self._known:
+            self._known[full] = isinstance(self.value(full), KernelValue | Callee)
+        return self._known[full]
 
     @cached_property
     def constants(self) -> dict[str, ir.Expr]:
         """The values of module variables that are assigned once in the whole file."""
-        counts = Counter(assigned(self.module.body))
-        changed = {name for node in ir.walk(*self.module.body) if isinstance(node, ir.Global) for name in node.names}
+        counts, changed = self.survey.assigned, self.survey.declared
         found: dict[str, ir.Expr] = {}
         for statement in self.module.body:
             if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) != 1:
@@ -75,8 +129,40 @@ class Program:
 
     def kernel(self, function: ir.Function) -> KernelFacts | None:
         if id(function) not in self._kernels:
-            self._kernels[id(function)] = kernel_of(function, self.find) if function.decorators else None
+            facts = kernel_of(function, lambda: self.local(function), self.find) if function.decorators else None
+            self._kernels[id(function)] = facts
         return self._kernels[id(function)]
+
+
+_MAKERS: dict[str, tuple[Kind, Value]] = {
+    "numba.cuda.stream": (Kind.STREAM, Handle("stream")),
+    "torch.cuda.Stream": (Kind.STREAM, Handle("stream")),
+    "numba.cuda.event": (Kind.EVENT, Handle("event")),
+    "torch.cuda.Event": (Kind.EVENT, Handle("event")),
+    **dict.fromkeys(NUMBA_ARRAYS, (Kind.DEVICE, Array("numba"))),
+    **dict.fromkeys(PINNED_ARRAYS, (Kind.PINNED, Array("numpy", pinned=True))),
+    **dict.fromkeys(TENSOR_MAKERS, (Kind.TENSOR, Array("tilecheck"))),
+}
+
+
+def made_fields(owner: Survey) -> dict[str, tuple[Kind, Value]]:
+    """The fields of a class that all of its methods assign from one kind of maker (`self.left = cuda.stream()`)."""
+    found: dict[str, tuple[Kind, Value] | None] = {}
+    for part in owner.nested:
+        method = part.unit
+        if not isinstance(method, ir.Function) or not method.params:
+            continue
+        for node in ir.walk(*method.body):
+            if not isinstance(node, ir.Assign):
+                continue
+            for target in node.targets:
+                if isinstance(target, ir.Attr) and isinstance(target.base, ir.Name):
+                    if target.base.id != method.params[0].name:
+                        continue
+                    value = node.value
+                    made = _MAKERS.get(canonical(value.func) or "") if isinstance(value, ir.Call) else None
+                    found[target.name] = made if found.get(target.name, made) == made else None
+    return {name: made for name, made in found.items() if made is not None}
 
 
 def _pairs(target: ir.Expr, value: ir.Expr) -> list[tuple[str, ir.Expr]]:

@@ -1,7 +1,8 @@
 """Tuning a kernel on data that it updates: every trial runs the kernel again on what the last one left.
 
 A tuner gets the kernel and a function that makes its arguments. If the kernel reads what it writes and such an argument
-is a tensor that is used elsewhere, each trial changes it; a clone that only the trials see is fine.
+is a tensor that is used elsewhere, each trial changes it; a clone that only the trials see is fine. `tilecheck.autotune`
+clones what is written and is not among them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ _TUNERS = (
     "cuda.tile.tune.exhaustive_search",
     "cuda.tile.tune.random_search",
     "cuda.tile_experimental.autotune_launch",
-    "tilecheck.autotune",
-    "tilecheck.tune",
 )
 
 

@@ -98,7 +98,7 @@ class Op:
 class Handle:
     """A running op, a graph, a graph scope, a stream, an event: told apart by what they can do."""
 
-    kind: Literal["running", "graph", "scope", "stream", "event", "synced stream", "default stream"]
+    kind: Literal["running", "graph", "scope", "stream", "event", "synced stream", "current stream", "default stream"]
 
 
 @dataclass(frozen=True, slots=True)

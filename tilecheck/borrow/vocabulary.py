@@ -29,6 +29,12 @@ HARMLESS = (
     "cuda.tile.cdiv",
 )
 
+# A unit that mentions none of these, no kernel and no function with a contract is no host code of ours.
+LIBRARIES = ("tilecheck", "numba", "cuda.", "torch.", "cupy.")
+
+# Methods that only our tensors have.
+OUR_METHODS = frozenset({"into_partition", "try_into_partition"})
+
 # Builtins that look at an object without touching its memory.
 LOOKS = frozenset(
     f"builtins.{name}"

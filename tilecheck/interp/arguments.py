@@ -1,9 +1,10 @@
 """What a launch hands to the interpreter: arrays and how they are cut.
 
-    run(report, {"z": TensorArgument(z, tile=(128,)), "x": TensorArgument(x), "a": 2.0}, grid=(8, 1, 1), dims={"m.BM": 128})
+    arguments = {"z": TensorArgument(z, tile=(128,)), "x": TensorArgument(x), "a": 2.0}
+    run(report, arguments, grid=(8, 1, 1), dims={"m.BM": 128})
 
-An argument of a `Mut` or `Mapped` parameter says its tile; a `Mapped` one also how blocks walk the tiles. The arrays are
-written in place.
+An argument of a `Mut` or `Mapped` parameter says its tile; a `Mapped` one also how blocks walk the tiles. The arrays
+are written in place.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ OWNED = 0
 class TileMap:
     """How `blocks` blocks walk the tiles of a mapped partition.
 
-    `shape` has one entry per axis: the extent, in tiles, of the groups that are walked one after the other (1 everywhere
-    is row-major order, `(4, 1)` walks bands of 4 along axis 0), or `OWNED`.
+    `shape` has one entry per axis: the extent, in tiles, of the groups that are walked one after the other (1
+    everywhere is row-major order, `(4, 1)` walks bands of 4 along axis 0), or `OWNED`.
     """
 
     shape: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Fewer, larger blocks for kernels that cannot tell: the interpreter's price is per tile, small tiles are common.
 
-A kernel is *coarse* if its result does not depend on how its outputs are cut: it reads `Shared` tensors at its own position,
-loads and stores its own tile, and computes elementwise, without a block id, a `Dim` or a tile's extent. Then a block of 8 tiles
-computes what 8 blocks compute:
+A kernel is *coarse* if its result does not depend on how its outputs are cut: it reads `Shared` tensors at its own
+position, loads and stores its own tile, and computes elementwise, without a block id, a `Dim` or a tile's extent.
+Then a block of 8 tiles computes what 8 blocks compute:
 
     z.store(a * tc.load_like(x, z))      z.partition(128) of 1024, grid (8, 1, 1)   ->   tile (1024,), grid (1, 1, 1)
 

@@ -1,7 +1,7 @@
 """From a checked kernel to a Python function that runs one block.
 
-The function is written as text, one line per statement, and calls the meanings of the op table; per-tile work is NumPy's, so
-the price of interpretation is a few calls per tile. Evaluation order is the source's. For
+The function is written as text, one line per statement, and calls the meanings of the op table; per-tile work is
+NumPy's, so the price of interpretation is a few calls per tile. Evaluation order is the source's. For
 
     z.store(a * tc.load_like(x, z))
 
@@ -10,8 +10,8 @@ the text is
     def block(machine, z, x, a):
         access(7, store, z, multiply(a, access(7, load_like, x, z)))
 
-where `access` notes the line for traps and the race recorder. Scalars known as such compute inline: ints wrap to 64 bits
-(`wrap`), `//` and `%` by zero give 0 (as for tiles).
+where `access` notes the line for traps and the race recorder. Scalars known as such compute inline: ints wrap to 64
+bits (`wrap`), `//` and `%` by zero give 0 (as for tiles).
 """
 
 from __future__ import annotations

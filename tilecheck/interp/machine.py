@@ -1,7 +1,8 @@
-"""The state of a launch and the memory under it: bounds-checked rectangles and elements, and the record of who touched what.
+"""The state of a launch and the memory under it: bounds-checked rectangles and elements, and the record of who
+touched what.
 
-An access outside its array raises `Trap` before anything happens. A load that hangs over an edge fills the void lanes: with
-the view's padding, else with 0, or with poison, so that a test can see a void lane that reached a result.
+An access outside its array raises `Trap` before anything happens. A load that hangs over an edge fills the void
+lanes: with the view's padding, else with 0, or with poison, so that a test can see a void lane that reached a result.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Memory:
     def read(
         self, start: Sequence[int], shape: Sequence[int], pad: object = None, limit: Sequence[int] | None = None
     ) -> Array:
-        """The rectangle of `shape` elements from `start`; lanes at or beyond `limit` (the array's extents) are filled."""
+        """The rectangle of `shape` elements from `start`; lanes at or beyond `limit` (the array's extents) are
+        filled.
+        """
         extents = limit or self.array.shape
         inside = tuple(slice(s, min(s + n, e)) for s, n, e in zip(start, shape, extents, strict=True))
         part = self.array[inside]

@@ -1,7 +1,7 @@
 """Mapped partitions: the indices that `z.indices(...)` mints, and the stores that accept nothing else.
 
-A minted index carries which partitions it is good for; an `OWNED` axis of it has no position until `z.at(at, j)` sets one
-inside the range it was minted for.
+A minted index carries which partitions it is good for; an `OWNED` axis of it has no position until `z.at(at, j)` sets
+one inside the range it was minted for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Real races: who read and wrote which byte, block by block.
 
-Blocks of one launch are unordered, so two accesses of different blocks to one byte race unless both read or both are atomic.
-The recorder keeps, per byte of every array's memory, the last writer, the last atomic, and up to two readers (two suffice: one
-of them differs from any given writer). Arrays that share memory share the shadow, so aliasing arguments are seen.
+Blocks of one launch are unordered, so two accesses of different blocks to one byte race unless both read or both are
+atomic. The recorder keeps, per byte of every array's memory, the last writer, the last atomic, and up to two readers
+(two suffice: one of them differs from any given writer). Arrays that share memory share the shadow, so aliasing
+arguments are seen.
 
     recorder = Recorder()
     run(report, arguments, grid, dims, recorder=recorder)
@@ -109,7 +110,9 @@ class Recorder:
         }
 
     def record(self, name: str, region: Region, access: Access, block: Block, line: int) -> None:
-        """Note an access to `region` (slices, or index arrays) of the array attached as `name`, and any race it makes."""
+        """Note an access to `region` (slices, or index arrays) of the array attached as `name`, and any race it
+        makes.
+        """
         party = Party(block, line, name, access)
         number = self._numbers.get(party)
         if number is None:

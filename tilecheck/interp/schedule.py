@@ -1,9 +1,9 @@
 """Which block visits which tile of a mapped partition.
 
-The tiles (of a sub-range) that are streamed are numbered; block `p` of `n` visits numbers `p, p + n, p + 2n, ...`. So each
-number, and as `position` is one-to-one, each tile, is visited by exactly one block exactly once, for every rank, extent,
-group shape and block count. The numbering walks groups of tiles row by row, and each group row by row; the last group of an
-axis is shorter:
+The tiles (of a sub-range) that are streamed are numbered; block `p` of `n` visits numbers `p, p + n, p + 2n, ...`. So
+each number, and as `position` is one-to-one, each tile, is visited by exactly one block exactly once, for every rank,
+extent, group shape and block count. The numbering walks groups of tiles row by row, and each group row by row; the
+last group of an axis is shorter:
 
     map (2, 1) on a 3 x 2 tile grid:    0 2        groups of 2 x 1, the last band has 1 row
                                         1 3

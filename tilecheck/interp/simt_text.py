@@ -204,8 +204,8 @@ class Writer:
             case Assert(cond=cond):
                 self.line(f"if not {self.expr(cond)}: raise Gone")
             case AllocArray():
-                shape = ", ".join(self.expr(extent) for extent in node.shape)
-                self.line(f"{self.name(node.name)} = R.allocate(t, {self.site(node)}, ({shape},))")
+                shape = self._tuple(node.shape)
+                self.line(f"{self.name(node.name)} = R.allocate(t, {self.site(node)}, {shape})")
             case Store(array=array, index=index, value=value, field=member):
                 self._store(node, array, index, value, member)
             case FillSlice(array=array, index=index, value=value):

@@ -1,7 +1,7 @@
 """The interpreter of tile kernels: runs a checked kernel on NumPy arrays, block by block, in any order.
 
-It is the meaning of the tile track. Every access is checked (`Trap`), stores clip at ragged edges, a recorder sees races that
-would be real. For a kernel that passed the checks, the result is the same for every order of blocks:
+It is the meaning of the tile track. Every access is checked (`Trap`), stores clip at ragged edges, a recorder sees
+races that would be real. For a kernel that passed the checks, the result is the same for every order of blocks:
 
     run(report, {"z": TensorArgument(z, tile=(128,)), "x": TensorArgument(x), "a": 2.0}, grid=(8, 1, 1), dims={...})
 """
@@ -43,9 +43,9 @@ def run(
 ) -> None:
     """Run the kernel of `report` once, writing the arrays in `arguments` (by parameter name) in place.
 
-    `dims` gives the values of the kernel's `Dim`s by key, `order` the blocks of `grid` in the order to run them. `void` is
-    what void lanes hold: 0, as on a device, or poison, to show an analysis that lets one through. Raises `Trap`; what earlier
-    blocks wrote stays.
+    `dims` gives the values of the kernel's `Dim`s by key, `order` the blocks of `grid` in the order to run them.
+    `void` is what void lanes hold: 0, as on a device, or poison, to show an analysis that lets one through. Raises
+    `Trap`; what earlier blocks wrote stays.
     """
     program = compile_kernel(report.kernel, report.types, dims)
     execute(program, arguments, grid, order=order, recorder=recorder, void=void)

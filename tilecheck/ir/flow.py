@@ -27,12 +27,12 @@ from tilecheck.diagnostic import Span
 Var = str
 
 END = 1 << 62
-"""The upper bound of `8:`, beyond every extent."""
+"""The upper bound of `8:`, beyond every extent; `-1` is `END - 1`, counted from wherever the end is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """`start:stop:step` along one axis; None for a bound that is not a known non-negative number."""
+    """`start:stop:step` along one axis; None for a bound that is not a known number."""
 
     start: int | None = 0
     stop: int | None = END
@@ -341,7 +341,7 @@ class Branch(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop(Instr):
-    """`once`: the body runs at least once. `endless`: only an `Exit` leaves."""
+    """`once`: the body runs at least once; then `test` is empty. `endless`: only an `Exit` leaves."""
 
     test: Block
     body: Block

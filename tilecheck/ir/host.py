@@ -428,12 +428,13 @@ class HostModule:
 
 
 # The fields that may hold nodes, by class of node: looked up once.
+_NO_NODES = frozenset({"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async"})
 _PARTS: dict[type, tuple[str, ...]] = {}
 
 
 def _parts(kind: type[HostNode]) -> tuple[str, ...]:
     if kind not in _PARTS:
-        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name not in ("span", "type", "full", "contract"))
+        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name not in _NO_NODES)
     return _PARTS[kind]
 
 

@@ -1,4 +1,6 @@
-"""The op table, a module per family. Importing the package fills `OPS`; `operators()` gives the rows behind operators."""
+"""The op table, a module per family. Importing the package fills `OPS`; `operators()` gives the rows behind
+operators.
+"""
 
 from tilecheck.ops import (
     arithmetic,

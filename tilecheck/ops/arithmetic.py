@@ -1,7 +1,7 @@
 """Arithmetic: `+ - * / // % **` and their named forms, `minimum`, `maximum`, `clip`, `fma` and integer division.
 
-All are elementwise under the number rules of `ops/numbers.py`. Ints wrap in their dtype; `//` and `%` follow Python (floor,
-sign of the divisor), with 0 for a zero divisor of ints, so that every backend has one answer.
+All are elementwise under the number rules of `ops/numbers.py`. Ints wrap in their dtype; `//` and `%` follow Python
+(floor, sign of the divisor), with 0 for a zero divisor of ints, so that every backend has one answer.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Bitwise ops on ints and bools, elementwise under the number rules. A shift by a negative count, or by the width of the
-dtype or more, shifts every bit out: 0, or -1 for a negative value shifted right.
+"""Bitwise ops on ints and bools, elementwise under the number rules. A shift by a negative count, or by the width of
+the dtype or more, shifts every bit out: 0, or -1 for a negative value shifted right.
 """
 
 from __future__ import annotations

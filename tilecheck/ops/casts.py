@@ -1,8 +1,8 @@
 """Conversions: `astype` between dtypes, `bitcast` of bits, and between scalars and rank-0 tiles.
 
-Float to int truncates towards 0 and saturates, nan becomes 0, as a GPU's conversion does. Int to int wraps. Float to float
-rounds to nearest even; `f8e4m3` has no infinity, so what overflows becomes nan. f64 to bf16 and the 8-bit floats goes
-through f32.
+Float to int truncates towards 0 and saturates, nan becomes 0, as a GPU's conversion does. Int to int wraps. Float to
+float rounds to nearest even; `f8e4m3` has no infinity, so what overflows becomes nan. f64 to bf16 and the 8-bit
+floats goes through f32.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _astype_type(x: Type, dtype: Type, /) -> Type:
     ),
 )
 def astype(x: Array, dtype: Any, /) -> Array:
-    """The tile's values in another dtype. Float to int truncates and saturates (nan gives 0), int to int wraps, to `bool_`
-    compares with 0.
+    """The tile's values in another dtype. Float to int truncates and saturates (nan gives 0), int to int wraps, to
+    `bool_` compares with 0.
     """
     target: np.dtype[Any] = dtype.numpy()
     if target.kind == "b":

@@ -1,7 +1,7 @@
 """Comparisons, logic and selection: everything that makes or takes bool tiles.
 
-Tiles compare elementwise into `bool_` tiles; scalars compare into `bool`. `where` picks lane by lane, so a void lane of any
-argument makes the lane of the result void.
+Tiles compare elementwise into `bool_` tiles; scalars compare into `bool`. `where` picks lane by lane, so a void lane
+of any argument makes the lane of the result void.
 """
 
 from __future__ import annotations

@@ -90,7 +90,9 @@ def _full_type(shape: Type, value: Type, /, *, dtype: Type = NONE) -> Type:
     ),
 )
 def full(shape: Any, value: Any, /, *, dtype: Any = None) -> Array:
-    """A tile filled with a scalar or a rank-0 tile. `shape` is a `Dim` or a tuple of them; f32 unless `dtype` is given."""
+    """A tile filled with a scalar or a rank-0 tile. `shape` is a `Dim` or a tuple of them; f32 unless `dtype` is
+    given.
+    """
     target = (dtype or f32).numpy()
     fill = value if hasattr(value, "dtype") else as_dtype(value, target)
     return np.full(extents((shape,)), fill, target)
@@ -122,8 +124,8 @@ def _arange_type(extent: Type, /, *, start: Type = NONE, step: Type = NONE, dtyp
     ),
 )
 def arange(extent: Any, /, *, start: int = 0, step: int = 1, dtype: Any = None) -> Array:
-    """`start, start + step, ...`, one value per lane of a rank-1 tile: i32, or i64 if the values do not fit. `start` and
-    `step` are constants.
+    """`start, start + step, ...`, one value per lane of a rank-1 tile: i32, or i64 if the values do not fit. `start`
+    and `step` are constants.
     """
     size = int(extent)
     last = start + step * max(size - 1, 0)

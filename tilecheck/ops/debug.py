@@ -30,8 +30,8 @@ def _print_type(*values: Type) -> Type:
 
 @op("debug", result=_print_type, lanes=Lanes.CARRY, stub="def print(*values: object) -> None")
 def print_(*values: Value) -> None:
-    """Print strings, scalars and tiles, separated by spaces, once per block that gets there, in no order between blocks.
-    What void lanes show is not specified.
+    """Print strings, scalars and tiles, separated by spaces, once per block that gets there, in no order between
+    blocks. What void lanes show is not specified.
     """
     builtins.print(*values)
 

@@ -1,7 +1,7 @@
 """Elementary functions of floats, elementwise. Int tiles are refused, scalars compute in f64.
 
-f16 and bf16 compute in f32 and round once. Last digits may differ between backends, as vendors' libraries do; the domain ends as
-in NumPy: nan outside, inf at poles.
+f16 and bf16 compute in f32 and round once. Last digits may differ between backends, as vendors' libraries do; the
+domain ends as in NumPy: nan outside, inf at poles.
 """
 
 from __future__ import annotations

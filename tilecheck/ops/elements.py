@@ -1,8 +1,8 @@
 """Element by element: `gather` reads a `Shared` tensor at indices of the kernel's own, atomics update an `Atomic` one.
 
-Indices are not wrapped: each is compared with the extent, and one outside stops the kernel, unless `mask` is false there. A void
-lane must not become an index, so index tiles are loaded with `pad=`. Atomics of different blocks happen in some order, each
-whole; they return the old value. Relaxed memory order, visible to the whole device.
+Indices are not wrapped: each is compared with the extent, and one outside stops the kernel, unless `mask` is false
+there. A void lane must not become an index, so index tiles are loaded with `pad=`. Atomics of different blocks happen
+in some order, each whole; they return the old value. Relaxed memory order, visible to the whole device.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _INDICES = (
 
 
 def _function_and_method(lines: Iterable[str]) -> tuple[str, ...]:
-    """Lines of a function, and of the method of `Tensor`, whose `S` is taken by the class; and of the grid of elements that a
-    column and a row of indices name.
+    """Lines of a function, and of the method of `Tensor`, whose `S` is taken by the class; and of the grid of
+    elements that a column and a row of indices name.
     """
     functions = tuple(lines)
     grid = functions[0].replace(_INDICES[0], "tuple[Tile[Any, M, One], Tile[Any, One, N]]").replace("*S]", "M, N]")
@@ -119,8 +119,8 @@ def _gather_type(x: Type, index: Type, /, mask: Type = NONE, pad: Type = _ZERO) 
     ),
 )
 def gather(x: Any, index: Any, /, mask: Any = None, pad: Any = 0) -> Array:
-    """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is false
-    are not read and give `pad`.
+    """The elements of `x` at `index`: an int tile, or a tuple with one per axis, in elements. Lanes whose `mask` is
+    false are not read and give `pad`.
     """
     return np.asarray(x.gather(_each(index), mask, pad))
 

@@ -1,7 +1,7 @@
 """Type rules of elementwise rows, one factory per kind of row.
 
-A rule is the number rule (`agree`) and the shape rule (`broadcast`) together. `arithmetic("add")` is the rule of `x + y`: one
-dtype, shapes that broadcast, scalars stay scalars.
+A rule is the number rule (`agree`) and the shape rule (`broadcast`) together. `arithmetic("add")` is the rule of `x +
+y`: one dtype, shapes that broadcast, scalars stay scalars.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilecheck.ir.types import ScalarType, TileType, Type
 from tilecheck.ops.extents import broadcast
 from tilecheck.ops.numbers import ANY, FLOATS, NUMBERS, agree, number, scalar_kind
 from tilecheck.ops.row import Refused, ResultRule
-from tilecheck.surface.dtypes import DTypeClass, bool_
+from tilecheck.surface.dtypes import bool_
 
 
 def arithmetic(op: str, allowed: Sequence[str] = NUMBERS) -> ResultRule:
@@ -66,12 +66,6 @@ def floating(op: str) -> ResultRule:
         return TileType(dtype, *broadcast(op, *numbers))
 
     return rule
-
-
-def with_dtype(op: str, dtype: DTypeClass, *types: Type) -> TileType:
-    """The common shape of `types` with a dtype of its own."""
-    numbers = [number(op, type, at) for at, type in enumerate(types)]
-    return TileType(dtype, *broadcast(op, *numbers))
 
 
 def one_tile(op: str, type: Type, argument: int = 0) -> TileType:

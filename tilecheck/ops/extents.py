@@ -1,7 +1,7 @@
 """The shape rules: when extents agree, what broadcasting gives, which axis is meant, and where void lanes go.
 
-Two extents are equal iff they are the same number or the same `Dim`. An axis of extent 1 stretches, as in NumPy, and shapes
-align at their last axes; a `Dim` whose value is still unknown never counts as 1:
+Two extents are equal iff they are the same number or the same `Dim`. An axis of extent 1 stretches, as in NumPy, and
+shapes align at their last axes; a `Dim` whose value is still unknown never counts as 1:
 
     broadcast("add", Tile[f32, BM, BN], Tile[f32, BM, 1])  ->  (BM, BN)
     broadcast("add", Tile[f32, BM, BN], Tile[f32, BN, BM]) ->  Refused("shape-mismatch", "... `BN` and `BM` on axis 1")
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilecheck.ir.types import ArrayExtent, DimExtent, DimType, Extent, NoneType, ScalarType, TileType, TupleType, Type
+from tilecheck.ir.types import ArrayExtent, DimType, Extent, NoneType, ScalarType, TileType, TupleType, Type
 from tilecheck.ops.numbers import describe
 from tilecheck.ops.row import Refused
 
@@ -139,8 +139,3 @@ def axes_of(op: str, type: Type, rank: int) -> tuple[int, ...]:
             raise Refused("shape-mismatch", f"`{op}` names an axis twice in {axes}")
         return tuple(sorted(axes))
     return (axis_of(op, type, rank),)
-
-
-def unknown(*shapes: Sequence[Extent]) -> bool:
-    """Whether some extent is a `Dim` without a value yet."""
-    return any(isinstance(extent, DimExtent | ArrayExtent) for shape in shapes for extent in shape)

@@ -1,7 +1,7 @@
 """Where a block is: block ids, the grid, and the indices that mapped partitions mint.
 
-An index can only come from `z.indices(...)`; it carries which partitions it is good for, and nothing else is accepted by
-`store`. Every tile of the range is visited by exactly one block, exactly once.
+An index can only come from `z.indices(...)`; it carries which partitions it is good for, and nothing else is accepted
+by `store`. Every tile of the range is visited by exactly one block, exactly once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def _mapped(op: str, type: Type, argument: int = 0) -> tuple[TensorType, int]:
 
 
 def _within(op: str, within: Type, rank: int) -> None:
-    """A sub-range: one `(start, count)` per axis, or the pair alone for rank 1. A count of -1 is the rest of the axis."""
+    """A sub-range: one `(start, count)` per axis, or the pair alone for rank 1. A count of -1 is the rest of the
+    axis.
+    """
     if isinstance(within, NoneType):
         return
     form = "`within` is one `(start, count)` per axis, in tiles"
@@ -96,9 +98,9 @@ def _indices_type(z: Type, /, *, within: Type = NONE) -> Type:
     stub="Tensor: def indices(self: Tensor[Mapped, Any, *tuple[Any, ...]], *, within: Within = ...) -> Iterator[Index]",
 )
 def indices(z: Any, /, *, within: Any = None) -> Any:
-    """The tiles of `z` that this block visits, for a `for` loop. Each tile (of `within`, one `(start, count)` in tiles per
-    axis, -1 for the rest) is visited by exactly one block, exactly once. An item is an int, for loads; the index itself
-    is what `store` takes.
+    """The tiles of `z` that this block visits, for a `for` loop. Each tile (of `within`, one `(start, count)` in
+    tiles per axis, -1 for the rest) is visited by exactly one block, exactly once. An item is an int, for loads; the
+    index itself is what `store` takes.
     """
     return z.indices(within)
 
@@ -157,7 +159,7 @@ def _at_type(z: Type, index: Type, /, *owned: Type) -> Type:
     stub="Tensor: def at(self: Tensor[Mapped, Any, *tuple[Any, ...]], index: Index, /, *owned: int) -> Index",
 )
 def at(z: Any, index: Any, /, *owned: int) -> Any:
-    """The index of a tile on a partition with `OWNED` axes: the streamed axes come from the minted `index`, the owned ones,
-    in order, from the ints, such as `range(z.num_tiles(1))`.
+    """The index of a tile on a partition with `OWNED` axes: the streamed axes come from the minted `index`, the owned
+    ones, in order, from the ints, such as `range(z.num_tiles(1))`.
     """
     return z.at(index, *owned)

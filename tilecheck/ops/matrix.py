@@ -107,8 +107,8 @@ _ACCUMULATORS = (("f16", "f32"), ("bf16", "f32"), ("f32", "f32"), ("f64", "f64")
     ),
 )
 def mma(x: Array, y: Array, acc: Array, /) -> Array:
-    """`x @ y + acc`, the product summed in the accumulator's dtype: f32 for f16, bf16 and f32, f64 for f64, i32 for 8-bit
-    ints. Shapes (M, K), (K, N) and (M, N), or with one equal leading axis each.
+    """`x @ y + acc`, the product summed in the accumulator's dtype: f32 for f16, bf16 and f32, f64 for f64, i32 for
+    8-bit ints. Shapes (M, K), (K, N) and (M, N), or with one equal leading axis each.
     """
     return np.asarray(np.matmul(x.astype(acc.dtype, copy=False), y.astype(acc.dtype, copy=False)) + acc)
 

@@ -1,8 +1,8 @@
 """Loads and stores: what moves tiles between arrays and registers.
 
-Writes have no index to get wrong: a `Mut` tensor is written at the block's own tile, a `Mapped` one at an index that the
-partition minted, sub-tiles at an index local to the block. Stores clip at ragged edges; a load that hangs over an edge has
-void lanes along that axis:
+Writes have no index to get wrong: a `Mut` tensor is written at the block's own tile, a `Mapped` one at an index that
+the partition minted, sub-tiles at an index local to the block. Stores clip at ragged edges; a load that hangs over an
+edge has void lanes along that axis:
 
     z.load()    ->  Tile[f32, BM, BN], void along both axes (edges z.shape[0], z.shape[1])
 
@@ -112,7 +112,9 @@ def own(op: str, type: Type) -> TensorType:
 
 
 def minted(op: str, target: TensorType, at: Type | None, argument: int) -> None:
-    """Raises `Refused("foreign-index")` unless `at` is an index of `target`: none for `Mut`, a minted one for `Mapped`."""
+    """Raises `Refused("foreign-index")` unless `at` is an index of `target`: none for `Mut`, a minted one for
+    `Mapped`.
+    """
     if target.access == "Mut":
         if at is not None:
             raise Refused(
@@ -218,7 +220,8 @@ def _load_type(source: Type, /, *at: Type, pad: Type = NONE) -> Type:
 )
 def load(source: Any, /, *at: Any, pad: Any = None) -> Value:
     """The block's own tile of a `Mut` tensor as of its earlier stores, the tile of a `Mapped` one at a minted index, or
-    the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are void.
+    the whole of a `Shared` tensor whose extents are all `Dim`s. Lanes beyond the edge read `pad`, without it they are
+    void.
     """
     return source.load(*at) if pad is None else source.load(*at, pad=pad)
 
@@ -282,8 +285,9 @@ def _store_type(target: Type, tile: Type, /, *at: Type) -> Type:
     ),
 )
 def store(target: Any, tile: Value, /, *at: Any) -> None:
-    """Write a tile of exactly the target's shape and dtype; lanes beyond the array's edge are dropped. A `Mapped` tensor
-    takes an index minted by its `indices`, sub-tiles one int per axis. Stores of one block happen in program order.
+    """Write a tile of exactly the target's shape and dtype; lanes beyond the array's edge are dropped. A `Mapped`
+    tensor takes an index minted by its `indices`, sub-tiles one int per axis. Stores of one block happen in program
+    order.
     """
     target.store(tile, *at)
 
@@ -315,8 +319,17 @@ def _load_like_type(source: Type, like: Type, /, *at: Type, pad: Type = NONE) ->
         )
     if pad_of("load_like", t.dtype, pad) is not None:
         return TileType(t.dtype, model.shape)
-    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`.
-    return TileType(t.dtype, model.shape, edges(model.name, model.shape))
+    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`. Where
+    # the tile divides the extent of `x`, it lies inside `x` as a whole.
+    whole = t.shape or (None,) * len(model.shape)
+    hanging = [axis for axis, tile in enumerate(model.shape) if not _divides(tile, whole[axis])]
+    void = tuple((axis, edge) for axis, edge in edges(model.name, model.shape) if axis in hanging)
+    return TileType(t.dtype, model.shape, void)
+
+
+def _divides(tile: Extent, whole: Extent | None) -> bool:
+    """Whether tiles of this extent are known to divide the whole one."""
+    return tile == whole or (isinstance(tile, int) and isinstance(whole, int) and whole % tile == 0)
 
 
 @op(
@@ -331,7 +344,7 @@ def _load_like_type(source: Type, like: Type, /, *at: Type, pad: Type = NONE) ->
 )
 def load_like(x: Any, like: Any, /, *at: Any, pad: Any = None) -> Value:
     """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at
-    least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they
-    are void.
+    least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without
+    it they are void.
     """
     return x.load_like(like, *at, pad=pad)

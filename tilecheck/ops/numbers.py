@@ -1,13 +1,14 @@
 """The number rules: which dtypes meet in an op, and how NumPy computes exactly that.
 
-One rule decides for every elementwise op. Tiles that meet have one dtype; a scalar takes it. So `x * 2` and `x * 0.5` stay
-f16 for an f16 `x`, a float scalar on an int tile is refused, and nothing is promoted behind the user's back:
+One rule decides for every elementwise op. Tiles that meet have one dtype; a scalar takes it. So `x * 2` and `x * 0.5`
+stay f16 for an f16 `x`, a float scalar on an int tile is refused, and nothing is promoted behind the user's back:
 
     agree("add", TileType(f16, (16,)), ScalarType("float"))   ->  f16
     agree("add", TileType(i32, (16,)), ScalarType("float"))   ->  Refused("dtype-mismatch", ...)
 
-Invariant: the value side (`lift`) computes in the dtype that the type side (`agree`) names. f16 and bf16 compute in f32 and
-round once per op, which is what a GPU does. Ints wrap. Without a tile, ints are 64-bit two's complement and floats f64.
+Invariant: the value side (`lift`) computes in the dtype that the type side (`agree`) names. f16 and bf16 compute in
+f32 and round once per op, which is what a GPU does. Ints wrap. Without a tile, ints are 64-bit two's complement and
+floats f64.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random numbers from counters: the same on every backend, for every grid and tile shape.
 
-Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) is a function from a 128-bit
-counter and a 64-bit key to 128 random bits. Lane `i` of a tile, in row-major order, uses counter `offset + i` and key `seed`, so
-an element has its number whichever block computes it, if `offset` is the element's position:
+Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) is a function from
+a 128-bit counter and a 64-bit key to 128 random bits. Lane `i` of a tile, in row-major order, uses counter `offset +
+i` and key `seed`, so an element has its number whichever block computes it, if `offset` is the element's position:
 
     tc.rand(BM, seed=seed, offset=tc.block_id(0) * BM) > p       # a dropout mask that does not depend on BM
 
@@ -122,8 +122,8 @@ def rand(*shape: Any, seed: int, offset: int, dtype: Any = None) -> Array:
 
 @op("random", result=_fresh("randn", dtype=True), lanes=Lanes.FRESH, stub=_stub("randn", "f32"))
 def randn(*shape: Any, seed: int, offset: int, dtype: Any = None) -> Array:
-    """A float tile, normal with mean 0 and deviation 1 (Box and Muller, in f32, for f64 in f64); lane `i` in row-major order
-    depends on `seed` and `offset + i` alone. f32 unless `dtype` is given.
+    """A float tile, normal with mean 0 and deviation 1 (Box and Muller, in f32, for f64 in f64); lane `i` in
+    row-major order depends on `seed` and `offset + i` alone. f32 unless `dtype` is given.
     """
     target = (dtype or f32).numpy()
     wide = np.dtype(np.float64 if target == np.float64 else np.float32)

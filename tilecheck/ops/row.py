@@ -4,23 +4,26 @@ The function's name and signature are the kernel API, its docstring the document
 decorator adds the type rule, the borrow effect and what happens to void lanes. Backends keep one lowering per row,
 keyed by the name, and tests say that the key sets are equal and that lowering and meaning agree.
 
-    @op("arithmetic", result=same_shape, lanes=Lanes.CARRY, operator="+", stub="def add(x: Tile[T, *S], y: Tile[T, *S], /) -> Tile[T, *S]")
+    @op("arithmetic", result=same_shape, lanes=Lanes.CARRY, operator="+", stub="def add(x: Tile[T, *S], ...")
     def add(x, y, /):
         '''Elementwise sum.'''
         return lift(np.add, x, y)
 
 How the parts are used:
 
-- **Types.** `Op.type_of(args, kwargs)` binds the arguments as a call would and asks the type rule. A rule raises `Refused`
-  (wrong at every launch) or `NotYet` (depends on what only the launch says, such as an open dtype). It also moves the
-  void axes: the result's `void` is right for every row, axes that the op mixes are gone from it, and it is for the
-  caller to refuse or condition what `Op.mixed(...)` lists.
-- **Values.** In a meaning a tile is a NumPy array of exactly the tile's dtype and shape, a scalar a Python int, float or
-  bool, a `Dim` an int, a dtype its class, a tensor or view an object of the interpreter with the methods the meaning uses.
-- **Operators.** `operator` is the IR's token (`+`, `==`, `@`); unary ones are `unary -`, `unary ~`, `unary +`, `unary not`.
-- **Stubs.** A line is `def NAME(...) -> ...` for a function of the package, or `CLASS: def NAME(...) -> ...` for a method of
-  `Tile`, `Tensor`, `View`, `SubTiles` or `Index`. Several lines with one class and name are overloads, in order. They use
-  the type variables `T U` (dtype), `A` (access), `B M N K L` and `P Q R` (extents), `*S` and `*S2` (shapes; `S` is the class's own in methods); `One` is the extent 1.
+- **Types.** `Op.type_of(args, kwargs)` binds the arguments as a call would and asks the type rule. A rule raises
+  `Refused` (wrong at every launch) or `NotYet` (depends on what only the launch says, such as an open dtype). It also
+  moves the void axes: the result's `void` is right for every row, axes that the op mixes are gone from it, and it is
+  for the caller to refuse or condition what `Op.mixed(...)` lists.
+- **Values.** In a meaning a tile is a NumPy array of exactly the tile's dtype and shape, a scalar a Python int, float
+  or bool, a `Dim` an int, a dtype its class, a tensor or view an object of the interpreter with the methods that the
+  meaning uses.
+- **Operators.** `operator` is the IR's token (`+`, `==`, `@`); unary ones are `unary -`, `unary ~`, `unary +` and
+  `unary not`.
+- **Stubs.** A line is `def NAME(...) -> ...` for a function of the package, or `CLASS: def NAME(...) -> ...` for a
+  method of `Tile`, `Tensor`, `View`, `SubTiles` or `Index`. Several lines with one class and name are overloads, in
+  order. They use the type variables `T U` (dtype), `A` (access), `B M N K L` (extents), `*S` and `*S2` (shapes; in
+  methods `S` is the class's own); `One` is the extent 1.
 """
 
 from __future__ import annotations
@@ -119,8 +122,9 @@ class Op:
     def mixed(
         self, args: Sequence[Type], kwargs: Mapping[str, Type] | None = None
     ) -> tuple[tuple[int, int, ArrayExtent], ...]:
-        """The void lanes that this call would mix into others: argument position, axis of that tile, and the edge beyond
-        which they lie. Each must be refused, or excluded by the launch condition that the tile's extent divides the edge.
+        """The void lanes that this call would mix into others: argument position, axis of that tile, and the edge
+        beyond which they lie. Each must be refused, or excluded by the launch condition that the tile's extent
+        divides the edge.
         """
         if self.mixes is None:
             return ()

@@ -1,7 +1,8 @@
 """Running results along an axis, and reductions with a device function: `cumsum`, `cumprod`, `scan`, `reduce`.
 
-All mix the lanes along their axis. The function of `scan` and `reduce` takes two rank-0 tiles of the tile's dtype and returns
-one; it must be associative, as the order in which lanes are combined is not specified (left operands come from earlier lanes).
+All mix the lanes along their axis. The function of `scan` and `reduce` takes two rank-0 tiles of the tile's dtype and
+returns one; it must be associative, as the order in which lanes are combined is not specified (left operands come
+from earlier lanes).
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def _scan_type(x: Type, f: Type, /, axis: Type = _FIRST, reverse: Type = _FALSE)
     ),
 )
 def scan(x: Array, f: Callable[[Any, Any], Any], /, axis: int = 0, reverse: bool = False) -> Array:
-    """Running `f` along `axis`, each lane included; from the end with `reverse`. `f` is an associative device function."""
+    """Running `f` along `axis`, each lane included; from the end with `reverse`. `f` is an associative device
+    function.
+    """
     lanes = np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0)
     out = np.array(lanes)
     for at in range(1, len(lanes)):

@@ -1,7 +1,7 @@
 """Shape changes: `reshape`, `permute_dims`, `transpose`, `broadcast_to`, `expand_dims`, `squeeze`, `concat`, `extract`.
 
-Void axes move with their axis. `reshape` keeps axes that it leaves alone (those before and after the part that changes, extents
-of 1 aside) and mixes the rest, which must not be void.
+Void axes move with their axis. `reshape` keeps axes that it leaves alone (those before and after the part that
+changes, extents of 1 aside) and mixes the rest, which must not be void.
 """
 
 from __future__ import annotations

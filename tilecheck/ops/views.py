@@ -1,7 +1,7 @@
 """Tensors in tiles: `x.partition(...)` of what is read, `z.tiles(...)` of the block's own tile, and `num_tiles`.
 
-A view pads or leaves lanes beyond the edge void; sub-tiles are clipped at the end of the block's own tile, so that sub-tiles of
-different blocks never meet:
+A view pads or leaves lanes beyond the edge void; sub-tiles are clipped at the end of the block's own tile, so that
+sub-tiles of different blocks never meet:
 
     x.partition(BM, BK)[i, k]             ->  Tile[f16, BM, BK], void along both axes (edges x.shape[0], x.shape[1])
     x.partition(BM, BK, pad=0.0)[i, k]    ->  Tile[f16, BM, BK], no void lane

@@ -170,7 +170,7 @@ def _message(broken: Broken) -> str:
         case Break.MOVED_RUNNING | Break.MOVED_CAPTURED:
             return f"cannot move `{place}`: `{holder}` still uses it"
         case Break.COPY:
-            return f"`{broken.by}` {use}s `{place}` while a copy is in flight"
+            return f"`{broken.by}` {use}s `{place}` while work on it is in flight"
         case Break.UNORDERED:
             first, _, second = holder.partition(", ")
             return f"`{place}` is used on `{second}` while `{first}` may still work on it"
@@ -183,7 +183,7 @@ def _message(broken: Broken) -> str:
 def _labels(broken: Broken) -> Iterator[Label]:
     if broken.origin is not None:
         began = {
-            Break.COPY: f"`{broken.param}` starts here",
+            Break.COPY: f"`{broken.param}` hands it over here",
             Break.OWNER: f"`{broken.holder}` takes its address here, not its ownership",
         }
         taken = f" as `{broken.param}`" if broken.param else ""

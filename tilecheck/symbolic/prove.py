@@ -13,15 +13,15 @@ inequalities; beyond, the answer is False.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import gcd
 
 from tilecheck.symbolic.linear import ONE, Atom, Bounds, Monomial, Poly, Quotient, bounds
 from tilecheck.symbolic.requires import Comparison
 
-_MOST = 600
-# An inequality `poly >= 0`, its constant apart: coefficients by product, and the constant.
-Row = tuple[tuple[tuple[Monomial, int], ...], int]
+_MOST = 160
+# An inequality `sum + constant >= 0`: coefficients by the number of an unknown, in order, and the constant.
+Row = tuple[tuple[tuple[int, int], ...], int]
 
 
 def implies(
@@ -68,18 +68,32 @@ def _implies(
         return True
     given = [p for fact in facts for p in _at_least_zero(fact)]
     given += [p * m for p in given for m in multipliers if m.constant is None]
-    rows = {_row(-goal - ONE), *map(_row, given)}
-    for poly in (goal, *given):
-        for atom in poly.atoms():
-            if isinstance(atom, Quotient):
-                rows.update(map(_row, _definition(atom, known)))
-    seen: set[Monomial] = set()
-    for row in tuple(rows):
-        for monomial, _ in row[0]:
-            if monomial not in seen:
-                seen.add(monomial)
-                rows.update(_bound_rows(monomial, known))
+    polys = _relevant([-goal - ONE, *_defined(goal, known)], given, known)
+    unknowns: dict[Monomial, int] = {}
+    rows = {_row(poly, unknowns) for poly in polys}
+    for monomial in tuple(unknowns):
+        rows.update(_row(poly, unknowns) for poly in _bound(monomial, known))
     return _contradicts(rows)
+
+
+def _defined(poly: Poly, known: Callable[[Atom], Bounds] | None) -> list[Poly]:
+    """The defining inequalities of the quotients in `poly`."""
+    quotients = dict.fromkeys(atom for atom in poly.atoms() if isinstance(atom, Quotient))
+    return [inequality for atom in quotients for inequality in _definition(atom, known)]
+
+
+def _relevant(goal: list[Poly], facts: list[Poly], known: Callable[[Atom], Bounds] | None) -> list[Poly]:
+    """The goal and the facts that share an atom with it, directly or through others, with their quotients defined."""
+    found, atoms = list(goal), {a for poly in goal for a in poly.atoms()}
+    left = [(poly, set(poly.atoms())) for poly in facts]
+    while True:
+        near = [(poly, own) for poly, own in left if own & atoms]
+        if not near:
+            return found
+        left = [(poly, own) for poly, own in left if not own & atoms]
+        for poly, own in near:
+            found += [poly, *_defined(poly, known)]
+            atoms |= own
 
 
 def _definition(atom: Quotient, known: Callable[[Atom], Bounds] | None) -> Iterator[Poly]:
@@ -102,73 +116,77 @@ def _definition(atom: Quotient, known: Callable[[Atom], Bounds] | None) -> Itera
         yield atom.right - ONE - q
 
 
-def _bound_rows(monomial: Monomial, known: Callable[[Atom], Bounds] | None) -> Iterator[Row]:
+def _bound(monomial: Monomial, known: Callable[[Atom], Bounds] | None) -> Iterator[Poly]:
     poly = Poly(((monomial, 1),))
     low, high = bounds(poly, known)
     if low is not None:
-        yield _row(poly - Poly.of(low))
+        yield poly - Poly.of(low)
     if high is not None:
-        yield _row(Poly.of(high) - poly)
+        yield Poly.of(high) - poly
 
 
-def _row(poly: Poly) -> Row:
-    """`poly >= 0` with coprime coefficients; the constant rounds down, as the sum is an integer."""
-    constant = next((c for m, c in poly.terms if m == ()), 0)
-    terms = [(m, c) for m, c in poly.terms if m != ()]
-    common = gcd(*(c for _, c in terms)) if terms else 0
+def _row(poly: Poly, unknowns: dict[Monomial, int]) -> Row:
+    """`poly >= 0` over numbered unknowns."""
+    constant, terms = 0, []
+    for monomial, coefficient in poly.terms:
+        if monomial:
+            terms.append((unknowns.setdefault(monomial, len(unknowns)), coefficient))
+        else:
+            constant = coefficient
+    return _reduced(terms, constant)
+
+
+def _reduced(terms: list[tuple[int, int]], constant: int) -> Row:
+    """Coprime coefficients; the constant rounds down, as the sum is an integer."""
+    terms.sort()
+    common = gcd(*(c for _, c in terms)) if terms else 1
     if common > 1:
         return tuple((m, c // common) for m, c in terms), constant // common
     return tuple(terms), constant
 
 
-# A row over numbered products: coefficients by number, in order, and the constant.
-_Numbered = tuple[tuple[tuple[int, int], ...], int]
-
-
-def _contradicts(rows: Iterable[Row]) -> bool:
-    """Eliminate product after product. They are numbered in a fixed order first, so that the work, and with it the
-    answer at the limit, is the same in every run.
-    """
-    given = list(rows)
-    numbers = {m: n for n, m in enumerate(sorted({m for terms, _ in given for m, _ in terms}, key=str))}
-    left = {(tuple(sorted((numbers[m], c) for m, c in terms)), constant) for terms, constant in given}
-    while True:
+def _contradicts(rows: set[Row]) -> bool:
+    """Eliminates unknowns one by one, the cheapest first."""
+    left = _tightest(rows)
+    while left:
         if any(not terms and constant < 0 for terms, constant in left):
             return True
-        left = {row for row in left if row[0]}
         counts: dict[int, list[int]] = {}
         for terms, _ in left:
-            for number, coefficient in terms:
-                pair = counts.setdefault(number, [0, 0])
-                pair[coefficient > 0] += 1
+            for unknown, coefficient in terms:
+                counts.setdefault(unknown, [0, 0])[coefficient > 0] += 1
         if not counts:
             return False
-        victim = min(counts, key=lambda n: (counts[n][0] * counts[n][1] - sum(counts[n]), n))
-        lower: list[tuple[int, _Numbered]] = []
-        upper: list[tuple[int, _Numbered]] = []
-        rest: set[_Numbered] = set()
+        victim = min(counts, key=lambda u: (counts[u][0] * counts[u][1] - counts[u][0] - counts[u][1], u))
+        lower: list[tuple[dict[int, int], int]] = []
+        upper: list[tuple[dict[int, int], int]] = []
+        kept: set[Row] = set()
         for row in left:
-            coefficient = next((c for n, c in row[0] if n == victim), 0)
-            if coefficient > 0:
-                lower.append((coefficient, row))
-            elif coefficient < 0:
-                upper.append((-coefficient, row))
+            sides = dict(row[0])
+            if victim not in sides:
+                kept.add(row)
             else:
-                rest.add(row)
-        if len(rest) + len(lower) * len(upper) > _MOST:
+                (lower if sides[victim] > 0 else upper).append((sides, row[1]))
+        if len(kept) + len(lower) * len(upper) > _MOST:
             return False
-        rest.update(_combined(p, a, n, b) for p, a in lower for n, b in upper)
-        left = rest
+        kept.update(_combined(a, b, victim) for a in lower for b in upper)
+        left = _tightest(kept)
+    return False
 
 
-def _combined(p: int, lower: _Numbered, n: int, upper: _Numbered) -> _Numbered:
-    """`n * lower + p * upper`, from which the product with coefficients `p` and `-n` is gone."""
-    total = {number: n * c for number, c in lower[0]}
-    for number, c in upper[0]:
-        total[number] = total.get(number, 0) + p * c
-    constant = n * lower[1] + p * upper[1]
-    terms = [(number, c) for number, c in sorted(total.items()) if c]
-    common = gcd(*(c for _, c in terms)) if terms else 0
-    if common > 1:
-        return tuple((number, c // common) for number, c in terms), constant // common
-    return tuple(terms), constant
+def _tightest(rows: set[Row]) -> set[Row]:
+    """Of rows with the same sum, the strongest."""
+    best: dict[tuple[tuple[int, int], ...], int] = {}
+    for terms, constant in rows:
+        if not terms and constant >= 0:
+            continue
+        best[terms] = min(constant, best.get(terms, constant))
+    return set(best.items())
+
+
+def _combined(lower: tuple[dict[int, int], int], upper: tuple[dict[int, int], int], victim: int) -> Row:
+    p, n = lower[0][victim], -upper[0][victim]
+    total = {unknown: n * c for unknown, c in lower[0].items()}
+    for unknown, c in upper[0].items():
+        total[unknown] = total.get(unknown, 0) + p * c
+    return _reduced([(u, c) for u, c in total.items() if c], n * lower[1] + p * upper[1])

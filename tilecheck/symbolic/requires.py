@@ -44,12 +44,17 @@ class RequiresError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left relation right`; `text` is how the user wrote it, or how we would."""
+    """`left relation right`; `written` is how the user wrote it, if a user did."""
 
     relation: Relation
     left: Poly
     right: Poly
-    text: str
+    written: str = ""
+
+    @property
+    def text(self) -> str:
+        """The comparison in the grammar above."""
+        return self.written or f"{self.left} {self.relation} {self.right}"
 
     def holds(self, value: Callable[[Atom], int]) -> bool:
         """Whether it is true at a launch. Raises `Unresolved` if an operand has no value."""

@@ -61,7 +61,7 @@ class Ledger:
             goal = Comparison(
                 comparison.relation, self.canonical(comparison.left), self.canonical(comparison.right), comparison.text
             )
-            self.path.declared.append(goal)
+            self.path.ensure(goal, declared=True)
             self.conditions.append(
                 LaunchCondition(
                     "launch-contract",
@@ -81,10 +81,10 @@ class Ledger:
                 for axis, key in enumerate(param.extents[:3]):
                     if key is not None:
                         tiles = ceil_div(self.extent(param.name, axis), self.dim(key))
-                        self.path.always.append(compare("<=", Poly.of(LaunchAxis("gridDim", axis)), tiles))
+                        self.path.ensure(compare("<=", Poly.of(LaunchAxis("gridDim", axis)), tiles))
         for axis in range(3):
             block, grid = Poly.of(LaunchAxis("blockId", axis)), Poly.of(LaunchAxis("gridDim", axis))
-            self.path.always.append(compare("<", block, grid))
+            self.path.ensure(compare("<", block, grid))
 
     # ---- extents
 
@@ -146,7 +146,7 @@ class Ledger:
                 span,
                 f"tile indices go from 0 to below `num_tiles({goal.axis})`",
             )
-        self.accesses.append(ArrayAccess(goal.node, span.line, goal.array, goal.axis, outcome.rung, outcome.reason))
+        self.accesses.append(ArrayAccess(goal.node, span, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
         if outcome.loop is not None:
             writer = Writer(outcome.loop.before, span, self.types)
@@ -191,12 +191,12 @@ class Ledger:
                     goal,
                     f"`load_like` reads `{source}` at the place of `{like}`: `{source}` has {{0}} elements on axis {axis}, "
                     f"`{like}` has {{1}}",
-                    f"pass a `{source}` of at least {{1}} elements on axis {axis}, or write a part of `{like}`",
+                    f"`{source}` needs at least {{1}} elements on axis {axis}; `.prefix()` writes a part of `{like}` alone",
                     (have, need),
                     (*short, *host_comparisons(self.path.path)),
                 )
             )
-        self.accesses.append(ArrayAccess(node, span.line, source, axis, rung))
+        self.accesses.append(ArrayAccess(node, span, source, axis, rung))
 
     def same_tiles(self, span: Span, first: str, second: str, tiles: Mapping[str, tuple[Extent, ...]]) -> None:
         """`indices_with`: both partitions have the same grid of tiles."""
@@ -218,7 +218,7 @@ class Ledger:
                 )
             )
             # What was checked at the launch holds in the loop.
-            self.path.always.append(goal)
+            self.path.ensure(goal)
 
     def divides(self, mixed: Mixed) -> None:
         """An op mixes lanes beyond an edge, unless the tile divides the extent."""

@@ -30,10 +30,13 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A bool: the comparisons that say that it is true, and that it is false; () where comparisons cannot say it."""
+    """A bool: the comparisons that hold when it is true, and when it is false; () where none is known. `whole` is False if
+    they leave out a part of what makes it true.
+    """
 
     true: tuple[Comparison, ...] = ()
     false: tuple[Comparison, ...] = ()
+    whole: bool = True
 
 
 Value = Poly | Minted | Truth | tuple["Value", ...] | None
@@ -65,8 +68,8 @@ class LoopFrame:
 
 
 def compare(relation: Relation, left: Poly, right: Poly) -> Comparison:
-    """A comparison with its own text."""
-    return Comparison(relation, left, right, f"{left} {relation} {right}")
+    """A comparison of ours."""
+    return Comparison(relation, left, right)
 
 
 _OPPOSITE: dict[Relation, Relation] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -95,7 +98,7 @@ class Path:
     unreadable: int = 0
     _fresh: int = 0
     _known: dict[Atom, Bounds] = field(default_factory=dict)
-    _counted: int = -1
+    _stale: bool = True
 
     def fresh(self, text: str, low: int | None = INT64[0], high: int | None = INT64[1]) -> Fresh:
         """A new atom for a value that only the kernel has."""
@@ -108,9 +111,8 @@ class Path:
 
     def known(self, atom: Atom) -> Bounds:
         """Constant bounds of an atom, from facts that compare it with a constant or with something bounded."""
-        count = len(self.always) + len(self.path) + len(self.declared)
-        if count != self._counted:
-            self._counted, self._known = count, _constant_bounds(self.facts())
+        if self._stale:
+            self._stale, self._known = False, _constant_bounds(self.facts())
         return self._known.get(atom, (None, None))
 
     def bounds(self, poly: Poly) -> Bounds:
@@ -120,6 +122,21 @@ class Path:
     def assume(self, facts: Sequence[Comparison]) -> None:
         """Add facts of the path."""
         self.path.extend(facts)
+        self._stale = self._stale or bool(facts)
+
+    def ensure(self, fact: Comparison, declared: bool = False) -> None:
+        """Add a fact that holds at every launch from here on, by construction or by `requires`."""
+        (self.declared if declared else self.always).append(fact)
+        self._stale = True
+
+    def mark(self) -> tuple[int, int]:
+        """How many facts there are, for `forget`."""
+        return len(self.path), len(self.always)
+
+    def forget(self, mark: tuple[int, int]) -> None:
+        """Drop the facts that came after `mark`."""
+        del self.path[mark[0] :], self.always[mark[1] :]
+        self._stale = True
 
 
 def _constant_bounds(facts: Sequence[Comparison]) -> dict[Atom, Bounds]:

@@ -1,14 +1,16 @@
-"""Void lanes and stores: a store drops the lanes beyond the edge of its target, which may not be the edge they lie beyond.
+"""Void lanes and stores: a store drops the lanes beyond the edge of its target, and those may lie beyond another edge.
 
-    z.store(x.partition(BM)[tc.block_id(0)])      fine if `x` is as long as `z`: what is void lies outside `z` too
-    z.store(x.partition(BM)[i])                   the last tile of `x` may land in the middle of `z`: BM must divide x.shape[0]
+    z.store(x.partition(BM)[tc.block_id(0)])    fine if `x` is as long as `z`: what is void lies outside `z` too
+    z.store(x.partition(BM)[i])                 the last tile of `x` may land in the middle of `z`, so BM must
+                                                divide x.shape[0]
 
-A tile that was read at the place where it is stored (the same tile index, the same tile extent) keeps its lanes in step with the
-target's, so comparing the two extents is enough. Otherwise the tile must not hang over at all. `Lanes` collects what the walk
-over the kernel reads and stores; `settle_stores` turns it into conditions, once all reads are known.
+A tile that was read at the place where it is stored (the same tile index, the same tile extent) keeps its lanes in
+step with the target's, so comparing the two extents is enough. Otherwise the tile must not hang over at all. `Lanes`
+collects what the walk over the kernel reads and stores; `settle_stores` turns it into conditions, once all reads are
+known.
 
-Invariant: all reads along an edge count for each store whose tile has that edge, so it does not matter which of them it came
-from. A place that a loop moves counts only if no tile with that edge outlives a round.
+Invariant: all reads along an edge count for each store whose tile has that edge, so it does not matter which of them
+it came from. A place that a loop moves counts only if no tile with that edge outlives a round.
 """
 
 from __future__ import annotations

@@ -7,8 +7,11 @@ run now, or be put into a graph and replayed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import FunctionType
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -17,6 +20,7 @@ from tilecheck.interp.arguments import TileMap
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.errors import UsageError
 
 Grid = tuple[int, int, int]
 Array = npt.NDArray[Any]
@@ -109,6 +113,18 @@ class Graph(Protocol):
     """Work made ready to be replayed."""
 
 
+class Repeat(Protocol):
+    """One launch on one stream, ready to be submitted any number of times."""
+
+    def __call__(self) -> None: ...
+
+    def wait(self) -> None:
+        """Block until every round is over, then raise the error of one that failed, if any."""
+
+    def close(self) -> None:
+        """No more rounds; what the launch needs is kept until the last one is over."""
+
+
 class Stream(Protocol):
     """Work runs in order, one item at a time."""
 
@@ -118,6 +134,9 @@ class Stream(Protocol):
         If something in `after` failed, the work does not run and fails with that error. `keep` is referenced until
         the work is over.
         """
+
+    def repeat(self, work: Launch, keep: object) -> Repeat:
+        """`work`, prepared for this stream; `keep` is what it needs."""
 
     def mark(self, after: tuple[Event, ...]) -> Event:
         """The end of everything submitted so far and of `after`; fails with what failed there."""
@@ -142,15 +161,44 @@ class Backend(Protocol):
     def compile(self, report: TileReport, key: Any, dims: Mapping[str, int]) -> Any:
         """The program of a checked kernel for one specialisation key; kept and reused by the caller."""
 
-    def compile_simt(self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int]) -> Any:
-        """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory."""
+    def compile_simt(
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
+    ) -> Any:
+        """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory;
+        `function` is what the user wrote."""
 
     def stream(self) -> Stream: ...
     def graph(self, work: tuple[Work, ...]) -> Graph: ...
 
 
+@cache
 def default() -> Backend:
-    """The device of this process: the CPU."""
-    from tilecheck_runtime.backends.cpu import CPU
+    """The device of this process: the GPU if numba-cuda and a GPU are there, else the CPU.
 
-    return CPU
+    The environment variable `TILECHECK_DEVICE` decides instead: `cpu`, or `cuda`, which raises UsageError with the reason
+    where no GPU can be used.
+    """
+    from tilecheck_runtime.backends.cpu import CPU
+    from tilecheck_runtime.driver import NoDevice
+
+    wanted = os.environ.get("TILECHECK_DEVICE", "")
+    if wanted not in ("", "cpu", "cuda"):
+        raise UsageError(f"TILECHECK_DEVICE is {wanted!r}", "use `cpu` or `cuda`, or leave it unset")
+    if wanted == "cpu":
+        return CPU
+    try:
+        return _cuda()
+    except (NoDevice, ImportError) as reason:
+        if wanted == "cuda":
+            raise UsageError(f"no GPU can be used: {reason}", "`tilecheck doctor` says what is missing") from None
+        return CPU
+
+
+def _cuda() -> Backend:
+    # The driver is asked first: it is the cheaper question, and numba's import is slow.
+    from tilecheck_runtime.driver import Device
+
+    Device.open()
+    from tilecheck_runtime.backends.cuda import device
+
+    return device()

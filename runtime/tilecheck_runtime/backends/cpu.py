@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from tilecheck_runtime.backends import (
     Work,
     cpu_simt,
 )
-from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.errors import KernelStopped, UsageError
 from tilecheck_runtime.sites import Site
 
 # As CUDA's allocator: what is aligned there is aligned here.
@@ -114,11 +115,36 @@ class CPUStream:
             case _:
                 raise TypeError(f"{work!r} is no work of the CPU")
 
+    def repeat(self, work: Launch, keep: object) -> CPURepeat:
+        return CPURepeat(self, work, keep)
+
     def mark(self, after: tuple[Event, ...]) -> CPUEvent:
         return self._put(_Item((), after, None))
 
     def _put(self, item: _Item) -> CPUEvent:
         return CPUEvent(self._worker.submit(item))
+
+
+class CPURepeat:
+    """A launch that is queued again at each call."""
+
+    def __init__(self, stream: CPUStream, work: Launch, keep: object) -> None:
+        self._stream = stream
+        self._work = work
+        self._keep = keep
+        self._rounds: list[CPUEvent] = []
+
+    def __call__(self) -> None:
+        self._rounds.append(self._stream.submit(self._work, (), self._keep))
+
+    def wait(self) -> None:
+        rounds, self._rounds = self._rounds, []
+        for event in rounds:
+            event.wait()
+
+    def close(self) -> None:
+        """Each queued round keeps what it needs by itself."""
+        self._rounds.clear()
 
 
 def _perform(work: Work) -> None:
@@ -168,7 +194,10 @@ class _CPU:
     name = "cpu"
 
     def allocate(self, nbytes: int) -> Buffer:
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        try:
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except (MemoryError, OverflowError, ValueError):
+            raise UsageError(f"the cpu cannot allocate {nbytes} bytes", "make the tensor smaller") from None
         start = block.ctypes.data
         return CPUBuffer(start + -start % ALIGNMENT, nbytes, block)
 
@@ -185,7 +214,7 @@ class _CPU:
         return compile_kernel(report.kernel, report.types, dims)
 
     def compile_simt(
-        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int]
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
     ) -> cpu_simt.SimtProgram:
         return cpu_simt.compile_simt(report, block, shared, dims)
 

@@ -10,15 +10,21 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+from tilecheck_runtime import disk_cache
+from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
 class CompileFailed(Exception):
-    """numba-cuda or the linker refused generated code: a bug of the lowering, with the source attached."""
+    """numba-cuda refused a kernel. For generated code that is a bug of the lowering; `source` is its text."""
 
-    def __init__(self, name: str, source: str, reason: str) -> None:
-        super().__init__(f"the generated code of `{name}` does not compile: {reason}")
-        self.source = source
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"`{name}` does not compile: {reason}")
+        self.source = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +49,58 @@ def compile_ptx(
     threads: int,
     capability: tuple[int, int],
     *,
+    blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
 ) -> tuple[str, str]:
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
-    from numba import cuda, types
+    from numba import types
 
-    compiler: Any = cuda
     file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope: dict[str, Any] = dict(namespace)
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
+        return numba_ptx(
+            scope[name], signature, threads, capability, resident=blocks_per_multiprocessor, line_info=line_info
+        )
+    except CompileFailed as error:
+        error.source = source
+        raise
+
+
+def numba_ptx(
+    function: Any,
+    signature: Any,
+    threads: int,
+    capability: tuple[int, int],
+    *,
+    resident: int = 1,
+    line_info: bool = False,
+) -> tuple[str, str]:
+    """The PTX of a kernel function for a numba signature, and its entry symbol."""
+    from numba import cuda
+
+    compiler: Any = cuda
+    token = TARGET.set(capability)
+    try:
         ptx, _ = compiler.compile(
-            scope[name],
+            function,
             signature,
             device=False,
             abi="numba",
             cc=capability,
             lineinfo=line_info,
-            launch_bounds=threads,
+            launch_bounds=(threads, resident),
         )
     except Exception as error:  # numba raises many unrelated types; all of them mean the same here
-        raise CompileFailed(name, source, str(error).strip().splitlines()[0] if str(error) else repr(error)) from error
+        reason = str(error).strip().splitlines()[0] if str(error) else repr(error)
+        raise CompileFailed(function.__name__, reason) from error
+    finally:
+        TARGET.reset(token)
     entry = re.search(r"\.visible \.entry (\w+)", ptx)
     if entry is None:
-        raise CompileFailed(name, source, "the PTX has no entry")
+        raise CompileFailed(function.__name__, "the PTX has no entry")
     return ptx, entry[1]
 
 
@@ -90,8 +122,40 @@ def build(
     threads: int,
     capability: tuple[int, int],
     *,
+    blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
 ) -> Binary:
-    """Source to cubin in one step."""
-    ptx, entry = compile_ptx(name, source, namespace, formats, threads, capability, line_info=line_info)
-    return Binary(entry, link([ptx], capability), ptx, capability)
+    """Source to cubin in one step, by way of the disk cache if that is on.
+
+    The source names its intrinsics by row, dtype and layout, which does not fix their code; so the version of this
+    package is part of the key.
+    """
+    key = disk_cache.key_of(
+        _versions(), source, sorted(namespace), formats, threads, capability, blocks_per_multiprocessor, line_info
+    )
+    kept = disk_cache.read(key)
+    if kept is not None:
+        header, _, image = kept.partition(b"\n")
+        return Binary(header.decode(), image, "", capability)
+    ptx, entry = compile_ptx(
+        name,
+        source,
+        namespace,
+        formats,
+        threads,
+        capability,
+        blocks_per_multiprocessor=blocks_per_multiprocessor,
+        line_info=line_info,
+    )
+    image = link([ptx], capability)
+    disk_cache.write(key, entry.encode() + b"\n" + image)
+    return Binary(entry, image, ptx, capability)
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """What decides the binary besides the source: the compilers, and the text of this backend."""
+    code = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        code.update(file.read_bytes())
+    return (version("numba-cuda"), code.hexdigest())

@@ -7,20 +7,28 @@ it. Comparisons return i1. The meaning is that of the row: ints wrap, `//` and `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.registers import (
+    FLOAT,
     I1,
+    I16,
+    I32,
     SIZE,
     Value,
+    call_asm,
     is_bool,
     is_float,
     is_signed,
     libdevice,
-    narrow,
+    narrow_all,
+    pack,
+    target_has,
+    unpack,
     widen,
     work_dtype,
 )
@@ -131,7 +139,7 @@ def _pow(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
 
 def _negative(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
     (x,) = args
-    return b.fneg(x) if is_float(dtype) else b.sub(_const(x, 0), x)
+    return b.fsub(ir.Constant(x.type, -0.0), x) if is_float(dtype) else b.sub(_const(x, 0), x)
 
 
 def _abs(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
@@ -171,6 +179,8 @@ def is_nan(b: Builder, dtype: str, x: Value) -> Value:
 def _extremum(largest: bool) -> Element:
     def build(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
         x, y = args
+        if dtype == "f32" and target_has((8, 0)):
+            return call_asm(b, f"{'max' if largest else 'min'}.NaN.f32 $0, $1, $2;", FLOAT, "=f,f,f", x, y)
         keep_x = less(b, dtype, y, x) if largest else less(b, dtype, x, y)
         if is_float(dtype):
             keep_x = b.or_(keep_x, is_nan(b, dtype, x))
@@ -233,13 +243,32 @@ def _not(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
     return b.not_(args[0])
 
 
+def _divide(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
+    # Within 2 units in the last place for f32 (PTX ISA, div.full), a third of the cost of the exact quotient.
+    return call_asm(b, "div.full.f32 $0, $1, $2;", FLOAT, "=f,f,f", *args) if dtype == "f32" else b.fdiv(*args)
+
+
+def _narrow_divide(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
+    # A reciprocal in f32 leaves 11 bits to spare; equal divisors share it.
+    x, y = args
+    return b.fmul(x, call_asm(b, "rcp.approx.ftz.f32 $0, $1;", FLOAT, "=f,f", y))
+
+
+def _narrow_exp(b: Builder, dtype: str, args: Sequence[Value]) -> Value:
+    scaled = b.fmul(args[0], ir.Constant(FLOAT, math.log2(math.e)))
+    return call_asm(b, "ex2.approx.ftz.f32 $0, $1;", FLOAT, "=f,f", scaled)
+
+
+# Cheaper forms for values that get rounded to 16 bits; the error in f32 is far below half a unit of the result.
+_NARROW: Final[dict[str, Element]] = {"divide": _narrow_divide, "exp": _narrow_exp}
+
 # The rows whose elements depend on the same lane only. Rows with other argument kinds (`where`, casts) have lowerings
 # of their own.
 ELEMENTWISE: Final[dict[str, Element]] = {
     "add": _arithmetic("fadd", "add"),
     "subtract": _arithmetic("fsub", "sub"),
     "multiply": _arithmetic("fmul", "mul"),
-    "divide": lambda b, dtype, args: b.fdiv(*args),
+    "divide": _divide,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "fmod": _fmod,
@@ -273,6 +302,8 @@ ELEMENTWISE: Final[dict[str, Element]] = {
     "bitwise_right_shift": _shift(left=False),
     "isnan": lambda b, dtype, args: is_nan(b, dtype, args[0]),
     "rsqrt": _rsqrt,
+    # Halves go to the even neighbour, as in NumPy.
+    "round": lambda b, dtype, args: libdevice(b, "rint", args[0]) if is_float(dtype) else args[0],
     **{
         name: _math(name)
         for name in [
@@ -294,6 +325,7 @@ ELEMENTWISE: Final[dict[str, Element]] = {
             "cosh",
             "tanh",
             "atan2",
+            "hypot",
             "floor",
             "ceil",
             "trunc",
@@ -302,8 +334,24 @@ ELEMENTWISE: Final[dict[str, Element]] = {
 }
 
 
-def apply(builder: Builder, name: str, dtype: str, result_is_bool: bool, args: Sequence[Value]) -> Value:
-    """Row `name` on one element of `dtype`; comparisons and tests give i1, everything else `dtype`."""
-    wide = [widen(builder, dtype, a) for a in args]
-    value = ELEMENTWISE[name](builder, work_dtype(dtype), wide)
-    return value if result_is_bool or is_bool(dtype) else narrow(builder, dtype, value)
+# Rows that the hardware does on two f16 at once, rounding each as the f32 detour would.
+_PAIRS: Final = {"add": "add.rn", "subtract": "sub.rn", "multiply": "mul.rn"}
+
+
+def apply(
+    builder: Builder, name: str, dtype: str, result_is_bool: bool, lanes: Sequence[Sequence[Value]]
+) -> list[Value]:
+    """Row `name` on the registers of its arguments, all of `dtype`; comparisons and tests give i1, the rest `dtype`."""
+    count = len(lanes[0])
+    if dtype == "f16" and name in _PAIRS and count % 2 == 0:
+        values: list[Value] = []
+        for i in range(0, count, 2):
+            pair = [pack(builder, lane[i : i + 2]) for lane in lanes]
+            done = call_asm(builder, f"{_PAIRS[name]}.f16x2 $0, $1, $2;", I32, "=r,r,r", *pair)
+            values += unpack(builder, done, I16, 2)
+        return values
+    element = _NARROW.get(name, ELEMENTWISE[name]) if dtype in ("f16", "bf16") else ELEMENTWISE[name]
+    results = [
+        element(builder, work_dtype(dtype), [widen(builder, dtype, lane[i]) for lane in lanes]) for i in range(count)
+    ]
+    return results if result_is_bool or is_bool(dtype) else narrow_all(builder, dtype, results)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole, join_index
-from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value
-from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, put, scratch
+from tilecheck_runtime.backends.numba_cuda.registers import I1, I32, SIZE, Value, element_bytes, pack
+from tilecheck_runtime.backends.numba_cuda.shared import SHARED_SPACE, barrier, get, put, scratch
 
 # From the coordinates in the target tile to the row-major index in the source tile.
 IndexMap = Callable[[ir.IRBuilder, Sequence[Value]], Value]
@@ -24,15 +24,38 @@ def shared_bytes(dtype: str, layout: Layout) -> int:
     return layout.size * SIZE[dtype]
 
 
-def put_tile(builder: ir.IRBuilder, layout: Layout, values: Sequence[Value], base: Value) -> None:
-    """Write the tile to shared memory in row-major order."""
-    for slot, value in enumerate(values):
-        index, valid = layout.row_major(builder, slot)
+def put_tile(
+    builder: ir.IRBuilder, layout: Layout, values: Sequence[Value], base: Value, pitch: int | None = None
+) -> None:
+    """Write the tile to shared memory in row-major order, rows `pitch` elements apart if given. A vector of the layout
+    goes in one access where its elements stay neighbours and aligned.
+    """
+    width = layout.vector if isinstance(layout, Linear) and values[0].type != I1 else 1
+    size = element_bytes(values[0].type)
+    while width > 1 and (width * size > 16 or (pitch is not None and pitch % width)):
+        width //= 2
+    for slot in range(0, len(values), width):
+        coordinates, valid = layout.coordinates(builder, slot)
+        if pitch is None:
+            index = join_index(builder, layout.shape, coordinates)
+        else:
+            row = join_index(builder, layout.shape[:-1], coordinates[:-1])
+            index = builder.add(builder.mul(row, I32(pitch)), coordinates[-1])
+        group = values[slot : slot + width]
         if valid is None:
-            put(builder, base, index, value)
+            _put_group(builder, base, index, group, size)
         else:
             with builder.if_then(valid):
-                put(builder, base, index, value)
+                _put_group(builder, base, index, group, size)
+
+
+def _put_group(builder: ir.IRBuilder, base: Value, index: Value, group: Sequence[Value], size: int) -> None:
+    if len(group) == 1:
+        put(builder, base, index, group[0])
+        return
+    vector = pack(builder, group)
+    place = builder.bitcast(builder.gep(base, [index]), ir.PointerType(vector.type, SHARED_SPACE))
+    builder.store(vector, place).align = size * len(group)
 
 
 def get_tile(builder: ir.IRBuilder, dtype: str, layout: Layout, base: Value, index_map: IndexMap) -> list[Value]:

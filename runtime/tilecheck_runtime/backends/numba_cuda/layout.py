@@ -21,7 +21,7 @@ from math import prod
 
 from llvmlite import ir
 
-from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
+from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.shared import thread_index
 
 WHOLE_LIMIT = 8
@@ -50,6 +50,48 @@ def join_index(builder: ir.IRBuilder, shape: Sequence[int], coordinates: Sequenc
     return index
 
 
+def number(value: int, bits: int) -> Value:
+    """An index constant of 32 or 64 bits."""
+    return (I32 if bits == 32 else I64)(value)
+
+
+def _thread(builder: ir.IRBuilder, bits: int) -> Value:
+    thread = thread_index(builder)
+    return thread if bits == 32 else builder.zext(thread, I64)
+
+
+def _split_offset(
+    builder: ir.IRBuilder, shape: Sequence[int], moving: Value, reach: int, fixed: int, bits: int
+) -> list[Value]:
+    """The coordinates in `shape` of `moving + fixed`, where `moving` is below `reach` and `fixed` a constant.
+
+    Where the extents divide evenly the constant stays a constant of one coordinate, so that the addresses of a thread's
+    elements differ by immediates and nothing is divided; a vector never crosses a row, so its constant cannot carry.
+    """
+    coordinates: list[Value] = []
+    still: Value | None = moving
+    for axis in reversed(range(len(shape))):
+        extent = shape[axis]
+        if still is None:
+            fixed, at = divmod(fixed, extent)
+            coordinates.append(number(at, bits))
+        elif axis == 0:
+            coordinates.append(builder.add(still, number(fixed, bits)))
+        elif extent % reach == 0:
+            coordinates.append(builder.add(still, number(fixed % extent, bits)))
+            fixed //= extent
+            still = None
+        elif reach % extent == 0:
+            step = builder.urem(still, number(extent, bits))
+            coordinates.append(builder.add(step, number(fixed % extent, bits)))
+            still, fixed, reach = builder.udiv(still, number(extent, bits)), fixed // extent, reach // extent
+        else:
+            index = builder.add(still, number(fixed, bits))
+            coordinates.append(builder.urem(index, number(extent, bits)))
+            still, fixed, reach = builder.udiv(index, number(extent, bits)), 0, max(shape[0], 1) * (1 << 62)
+    return coordinates[::-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Linear:
     shape: tuple[int, ...]
@@ -69,18 +111,25 @@ class Linear:
         """Whether every register of every thread stands in the tile."""
         return self.size % (self.threads * self.vector) == 0
 
+    def _valid(self, builder: ir.IRBuilder, slot: int) -> Value | None:
+        r, v = divmod(slot, self.vector)
+        if (r + 1) * self.threads * self.vector <= self.size:
+            return None
+        start = builder.mul(thread_index(builder), I32(self.vector))
+        return builder.icmp_unsigned("<", builder.add(start, I32(r * self.threads * self.vector + v)), I32(self.size))
+
     def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
         """The row-major index of `slot`, and whether it is in the tile (None: always)."""
         r, v = divmod(slot, self.vector)
         start = builder.mul(thread_index(builder), I32(self.vector))
-        index = builder.add(start, I32(r * self.threads * self.vector + v))
-        last_round = (r + 1) * self.threads * self.vector > self.size
-        return index, builder.icmp_unsigned("<", index, I32(self.size)) if last_round else None
+        return builder.add(start, I32(r * self.threads * self.vector + v)), self._valid(builder, slot)
 
-    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
         """The coordinates of `slot`, and whether it is in the tile (None: always)."""
-        index, valid = self.row_major(builder, slot)
-        return split_index(builder, self.shape, index), valid
+        r, v = divmod(slot, self.vector)
+        reach = self.threads * self.vector
+        moving = builder.mul(_thread(builder, bits), number(self.vector, bits))
+        return _split_offset(builder, self.shape, moving, reach, r * reach + v, bits), self._valid(builder, slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +155,12 @@ class Whole:
         """The row-major index of `slot`; it is the same in every thread."""
         return I32(slot), None
 
-    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
         """The coordinates of `slot`; they are the same in every thread."""
         coordinates, index = [], slot
         for extent in reversed(self.shape):
             index, at = divmod(index, extent)
-            coordinates.append(I32(at))
+            coordinates.append(number(at, bits))
         return coordinates[::-1], None
 
 
@@ -150,16 +199,19 @@ class Fragments:
         rows, columns = self.pieces
         return builder.mul(down, I32(rows * 16)), builder.mul(across, I32(columns * 8))
 
-    def coordinates(self, builder: ir.IRBuilder, slot: int) -> tuple[list[Value], Value | None]:
+    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
         """The coordinates of `slot`: piece by piece, 4 registers each."""
         piece, q = divmod(slot, 4)
         i, j = divmod(piece, self.pieces[1])
         lane = builder.and_(thread_index(builder), I32(31))
         row0, column0 = self.warp_origin(builder)
-        row = builder.add(row0, builder.add(builder.lshr(lane, I32(2)), I32(i * 16 + 8 * (q >> 1))))
-        column = builder.mul(builder.and_(lane, I32(3)), I32(2))
-        column = builder.add(column0, builder.add(column, I32(j * 8 + (q & 1))))
-        return [I32(0)] * (len(self.shape) - 2) + [row, column], None
+        row = builder.add(row0, builder.lshr(lane, I32(2)))
+        column = builder.add(column0, builder.mul(builder.and_(lane, I32(3)), I32(2)))
+        if bits == 64:
+            row, column = builder.zext(row, I64), builder.zext(column, I64)
+        row = builder.add(row, number(i * 16 + 8 * (q >> 1), bits))
+        column = builder.add(column, number(j * 8 + (q & 1), bits))
+        return [number(0, bits)] * (len(self.shape) - 2) + [row, column], None
 
     def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
         """The row-major index of `slot`."""

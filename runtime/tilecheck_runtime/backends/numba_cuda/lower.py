@@ -4,7 +4,7 @@ One line of the module is one tile op: tiles are tuples in registers, scalars ar
 user's. The block id comes from a one-dimensional grid, so that no axis meets the hardware's limit of 65,535 blocks.
 
     def saxpy(z, z_n0, z_s0, x, x_n0, x_s0, ..., a, g0, g1, g2, fault):
-        b0 = int64(cuda.blockIdx.x)
+        b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)
         t_0 = load_f32_0(x, (x_n0,), (1,), (b0,))
         t_1 = multiply_0(a, t_0)
         ...
@@ -36,7 +36,6 @@ from tilecheck.ir.kernel import (
     ForIndices,
     If,
     Inline,
-    Kernel,
     Name,
     Node,
     OpCall,
@@ -57,18 +56,19 @@ from tilecheck.ir.types import (
     TileType,
     TupleType,
     Type,
-    ViewType,
 )
 from tilecheck.ops.row import operators
-from tilecheck_runtime.backends.numba_cuda import memory, tiles
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends.numba_cuda import accesses, mapped, products, reductions, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear
-from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, divides, make_plan, tile_shape
-from tilecheck_runtime.backends.numba_cuda.registers import I64, SIZE, Value, constant
-from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
-from tilecheck_runtime.backends.numba_cuda.shared import barrier
+from tilecheck_runtime.backends.numba_cuda.layout import Layout
+from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
+from tilecheck_runtime.backends.numba_cuda.reduction import Site
+from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
+from tilecheck_runtime.backends.numba_cuda.scalars import literal, scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
-from tilecheck_runtime.backends.numba_cuda.tiles import Held
+from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
+from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
 
 class NoLowering(Exception):
@@ -90,10 +90,11 @@ class Lowered:
     formats: str
     parameters: tuple[str, ...]
     threads: int
+    resident: int
     shared: int
+    checks: bool
 
 
-_PADS = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
 
 
@@ -102,27 +103,47 @@ class Lowering:
 
     def __init__(
         self,
-        kernel: Kernel,
-        types: Mapping[Node, Type],
-        dims: Mapping[str, int],
+        report: TileReport,
         facts: Mapping[str, Facts],
+        maps: Mapping[str, tuple[int, ...]],
         threads: int | None,
     ) -> None:
-        self.kernel = kernel
-        self.types = types
-        self.dims = dims
+        self.kernel = report.kernel
+        self.types: Mapping[Node, Type] = report.types
+        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
         self.facts = facts
-        self.plan: Plan = make_plan(kernel, types, facts, threads)
+        self.maps = maps
+        self.hoisted = report.hoisted
+        self.in_place: dict[Node, list[int]] = {}
+        for access in report.accesses:
+            if access.rung == "in-place":
+                self.in_place.setdefault(access.node, []).append(access.axis)
+        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads)
         self.out = Writer()
+        self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
-        self._own: dict[str, tuple[int, ...]] = {}
-        self._cut: set[str] = set()
-        for kind in types.values():
+        self.own: dict[str, tuple[int, ...]] = {}
+        self.cut: set[str] = set()
+        for kind in self.types.values():
             if isinstance(kind, SubTilesType):
-                self._cut.add(kind.array)
+                self.cut.add(kind.array)
             elif isinstance(kind, TensorType) and kind.access in ("Mut", "Mapped") and kind.shape is not None:
-                self._own[kind.name] = tuple(self.extent(e) for e in kind.shape)
+                self.own[kind.name] = tuple(self.extent(e) for e in kind.shape)
+        self._loops = 0
         self._returns: list[tuple[str | None, bool]] = []
+
+    def block_ids(self) -> None:
+        """Bind b0, b1, b2."""
+
+        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            # A grid has fewer than 2**31 blocks, so 32-bit division does.
+            block, g0, g1 = (builder.trunc(a[0], I32) for a in args)
+            rest = builder.udiv(block, g0)
+            parts = (builder.urem(block, g0), builder.urem(rest, g1), builder.udiv(rest, g1))
+            return [builder.zext(p, I64) for p in parts]
+
+        name = self.out.intrinsic("block_ids", None, 3, ("i64", 3), build)
+        self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1)")
 
     # ---- what things are
 
@@ -135,10 +156,6 @@ class Lowering:
         if isinstance(extent, int):
             return extent
         raise AssertionError(f"the extent {extent} is not bound: the kernel was not specialised")
-
-    def own_shape(self, array: str) -> tuple[int, ...]:
-        """The tile of a block of `array`."""
-        return self._own[array]
 
     def tile_type(self, node: Expr) -> TileType:
         kind = self.types[node]
@@ -166,6 +183,10 @@ class Lowering:
             return self.extent(kind.extent)
         raise AssertionError("not a constant")
 
+    def site(self, op: str) -> Site:
+        """A name for this place in the kernel, for what an op keeps in shared memory."""
+        return Site(self.out.fresh(f"tilecheck_{self.kernel.name}_{op}"), self._loops > 0)
+
     def choose(self, node: Expr, shape: tuple[int, ...], want: Layout | None) -> Layout:
         """The layout that a flexible op computes in: the wanted one, its operands', or the plan's."""
         if want is not None and want.shape == shape:
@@ -191,134 +212,37 @@ class Lowering:
                 layout = self.plan.variables.get(name) or self.plan.layout(tile_shape(kind))
                 return Held(self.variable(name), layout, kind.dtype.name)
             case Binary(op="@", left=left, right=right):
-                return tiles.product(self, expr, left, right, None, want)
+                return products.product(self, expr, left, right, None, want)
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 return tiles.elementwise_op(self, self._operators[op], expr, (left, right), want)
             case Unary(op=op, operand=operand):
                 return tiles.elementwise_op(self, self._operators[f"unary {op}"], expr, (operand,), want)
             case OpCall(op=op) if op in ELEMENTWISE:
                 return tiles.elementwise_op(self, op, expr, expr.args, want)
-            case OpCall(op=op) if op in tiles.TILE_OPS:
-                return tiles.TILE_OPS[op](self, expr, want)
+            case OpCall(op=op) if op in TILE_OPS:
+                return TILE_OPS[op](self, expr, want)
             case OpCall(op="load" | "load_tile" | "load_like"):
-                return self._load(expr, want)
+                return accesses.load(self, expr, want)
         raise NoLowering(f"`{expr.op}`" if isinstance(expr, OpCall) else type(expr).__name__.lower(), expr)
 
-    # ---- memory
+    def elementwise_parts(self, expr: Expr) -> tuple[str, tuple[Expr, ...]]:
+        """The row and the operands of an elementwise expression."""
+        match expr:
+            case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right) if op != "@":
+                return self._operators[op], (left, right)
+            case Unary(op=op, operand=operand):
+                return self._operators[f"unary {op}"], (operand,)
+            case OpCall(op=op, args=args) if op in ELEMENTWISE or op == "where":
+                return op, args
+        raise self.refuse("this expression in a device function", expr)
 
-    def _load(self, call: OpCall, want: Layout | None) -> Held:
-        source = self.types[call.args[0]]
-        shape = tile_shape(self.tile_type(call))
-        layout = want if want is not None and want.shape == shape else self.plan.layout(shape)
-        pad: float | None = None
-        permute = tuple(range(len(shape)))
-        rest = call.args[1:]
-        cut = False
-        match source:
-            case ViewType(array=array, permute=order, pad=padding):
-                permute = order
-                pad = _PADS[padding] if isinstance(padding, str) else padding
-                index = self._index(rest)
-            case SubTilesType(array=array):
-                index, cut = self._index(rest), True
-            case TensorType(name=array, access=access):
-                if call.op == "load_like":
-                    rest = rest[1:]
-                    index = self._index(rest) if rest else self._block_index(len(shape))
-                elif access == "Shared":
-                    index = "(" + "int64(0), " * len(shape) + ")"
-                else:
-                    index = self._index(rest) if rest else self._block_index(len(shape))
-            case _:
-                raise AssertionError(f"a load of {type(source).__name__}")
-        form = self._form(array, shape, permute, layout, cut)
-        filler = constant(form.dtype, pad if pad is not None else 0)
+    def refuse(self, what: str, node: Node) -> NoLowering:
+        return NoLowering(what, node)
 
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            base, extents, strides, at = args
-            memory_filler = builder.zext(filler, ir.IntType(8)) if form.dtype == "bool_" else filler
-            return memory.load_tile(builder, form, base[0], extents, strides, at, memory_filler)
-
-        key = (form, None if pad is None else repr(pad))
-        name = self.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
-        base, extents, strides = self._place(array, permute, cut)
-        held = self.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
-        if array in self._cut:
-            self._barrier()
-        return held
-
-    def _store(self, call: OpCall) -> None:
-        target = self.types[call.args[0]]
-        kind = self.types[call.args[1]]
-        assert isinstance(kind, TileType)
-        shape = tile_shape(kind)
-        held = self.tile(call.args[1], None)
-        rest = call.args[2:]
-        cut = isinstance(target, SubTilesType)
-        match target:
-            case SubTilesType(array=array):
-                index = self._index(rest)
-            case TensorType(name=array):
-                index = self._index(rest) if rest else self._block_index(len(shape))
-            case _:
-                raise AssertionError(f"a store to {type(target).__name__}")
-        form = self._form(array, shape, tuple(range(len(shape))), held.layout, cut)
-
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            base, extents, strides, at, values = args
-            memory.store_tile(builder, form, base[0], extents, strides, at, values)
-            return ()
-
-        name = self.out.intrinsic(f"store_{form.dtype}", form, 5, None, build)
-        base, extents, strides = self._place(array, tuple(range(len(shape))), cut)
-        self.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
-        if array in self._cut:
-            self._barrier()
-
-    def _form(
-        self, array: str, shape: tuple[int, ...], permute: Sequence[int], layout: Layout, cut: bool
-    ) -> memory.Global:
-        facts = self.facts[array]
-        own = self._own.get(array, shape)
-        in_order = tuple(permute) == tuple(range(len(shape)))
-        vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear)
-        whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
-        if cut:
-            vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
-            whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
-        return memory.Global(facts.dtype, layout, whole, vectors)
-
-    def _place(self, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
-        """Address, extents and strides of an access, as text; of sub-tiles those of the block's own tile."""
-        name, facts = self.variable(array), self.facts[array]
-
-        def stride(axis: int) -> str:
-            return "int64(1)" if facts.unit and axis == facts.rank - 1 else f"{name}_s{axis}"
-
-        strides = "(" + "".join(f"{stride(a)}, " for a in permute) + ")"
-        if not cut:
-            return f"{name}", "(" + "".join(f"{name}_n{a}, " for a in permute) + ")", strides
-        own = self._own[array]
-        start = " + ".join(f"b{a} * {tile} * {stride(a)}" for a, tile in enumerate(own))
-        extents = "".join(f"min(int64({tile}), {name}_n{a} - b{a} * {tile}), " for a, tile in enumerate(own))
-        return f"{name} + ({start}) * {SIZE[facts.dtype]}", f"({extents})", strides
-
-    def _index(self, items: Sequence[Expr]) -> str:
-        if len(items) == 1:
-            kind = self.types[items[0]]
-            if isinstance(kind, IndexType | TupleType):
-                return self.scalar(items[0])
-        return "(" + "".join(f"int64({self.scalar(i)}), " for i in items) + ")"
-
-    def _block_index(self, rank: int) -> str:
-        return "(" + "".join(f"b{axis}, " for axis in range(rank)) + ")"
-
-    def _barrier(self) -> None:
-        def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            barrier(builder)
-            return ()
-
-        self.out.line(f"{self.out.intrinsic('barrier', None, 0, None, build)}()")
+    def one_value(self, expr: Expr, dtype: str) -> str:
+        """A tile of one element as a scalar of the text, cast to `dtype`."""
+        held = cast_held(self, self.tile(expr, None), dtype)
+        return f"{held.name}[0]"
 
     # ---- statements
 
@@ -331,9 +255,13 @@ class Lowering:
             case Assign(target=target, value=value):
                 self._assign(target, value)
             case Do(value=OpCall(op="store") as call):
-                self._store(call)
+                accesses.store(self, call)
             case Do(value=OpCall(op="device_assert", args=args)):
                 self._check(args[0], node)
+            case Do(value=OpCall(op="print", args=args)):
+                self._print(args)
+            case Do(value=OpCall(op=op) as call) if op in TILE_OPS:
+                self.tile(call, None)
             case Assert(cond=cond):
                 self._check(cond, node)
             case If(cond=cond, then=then, other=other):
@@ -343,14 +271,17 @@ class Lowering:
                     with self.out.block("else:"):
                         self.body(other)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
+                self._before(node)
                 bounds = ", ".join(f"int64({self.scalar(e)})" for e in (start, stop, step))
                 with self.out.block(f"for {self.variable(target)} in range({bounds}):"):
-                    self._loop(inner)
+                    self.loop(inner)
             case ForIndices():
-                self._for_indices(node)
+                self._before(node)
+                mapped.for_indices(self, node)
             case While(cond=cond, body=inner):
+                self._before(node)
                 with self.out.block(f"while {self.scalar(cond)}:"):
-                    self._loop(inner)
+                    self.loop(inner)
             case Break():
                 self.out.line("break")
             case Continue():
@@ -362,6 +293,14 @@ class Lowering:
             case _:
                 what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
                 raise NoLowering(f"`{what}`", node)
+
+    def _before(self, loop: Node) -> None:
+        """The asserts that were moved out of a loop."""
+        for check in self.hoisted.get(loop, ()):
+            tiles = accesses.tile_count(self, check.array, check.array_axis, self.extent(check.tile), check.local)
+            inside = f"(0 <= {self.scalar(check.low)} and {self.scalar(check.high)} < {tiles})"
+            guards = [f"not {self.scalar(guard)}" for guard in check.guards]
+            self.fault_unless(f"({' or '.join([*guards, inside])})", check.node.span.line)
 
     def _assign(self, target: str, value: Expr) -> None:
         kind = self.types.get(value)
@@ -380,9 +319,12 @@ class Lowering:
             raise NoLowering("a tuple that holds tiles", value)
         # Views, dtypes and functions have no value at run time: their uses are resolved by type.
 
-    def _loop(self, body: Sequence[Stmt]) -> None:
+    def loop(self, body: Sequence[Stmt]) -> None:
+        """The body of a loop: a `return` in it could not leave a helper by `break`."""
         self._returns.append((None, True))
+        self._loops += 1
         self.body(body)
+        self._loops -= 1
         self._returns.pop()
 
     def _return(self, value: Expr | None, node: Node) -> None:
@@ -414,30 +356,39 @@ class Lowering:
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
 
-    def _for_indices(self, node: ForIndices) -> None:
-        raise NoLowering("a mapped partition", node)
+    def _print(self, values: Sequence[Expr]) -> None:
+        """One line per block for scalars and text; of a tile, the first thread's first element stands for it."""
+        texts: list[str] = []
+        for value in values:
+            kind = self.types[value]
+            if isinstance(kind, TileType):
+                held = self.tile(value, None)
+                texts.append(f"{cast_held(self, held, 'f64').name}[0]")
+            elif isinstance(value, Const) and isinstance(value.value, str):
+                texts.append(literal(value.value))
+            else:
+                texts.append(self.scalar(value))
+        with self.out.block("if cuda.threadIdx.x == 0:"):
+            self.out.line(f"print({', '.join(texts)})")
 
     def _check(self, cond: Expr, node: Node) -> None:
         """Note line and block in the fault record and leave, unless `cond` holds."""
         if isinstance(self.types[cond], TileType):
-            held = self.tile(cond, None)
-            test = self._all(held)
+            test = reductions.all_of(self, self.tile(cond, None))
         else:
             test = self.scalar(cond)
         self.fault_unless(test, node.span.line)
-
-    def _all(self, held: Held) -> str:
-        raise NoLowering("`device_assert` of a tile", self.kernel.body[0])
 
     def fault_unless(self, test: str, line: int) -> None:
         """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+            # Any failing block may be the one that is reported, so a plain 8-byte store is enough.
             record = builder.inttoptr(args[0][0], ir.PointerType(I64))
-            code = builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1)))
-            builder.cmpxchg(record, I64(0), code, "monotonic", "monotonic")
+            builder.store(builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1))), record)
             return ()
 
+        self.checks = True
         name = self.out.intrinsic("fault", None, 3, None, build)
         with self.out.block(f"if not {test}:"):
             self.out.line(f"{name}(fault, int64({line}), int64(cuda.blockIdx.x))")
@@ -462,17 +413,17 @@ def _flat(body: Sequence[Stmt]) -> Sequence[Stmt]:
 
 
 def lower(
-    kernel: Kernel,
-    types: Mapping[Node, Type],
-    dims: Mapping[str, int],
+    report: TileReport,
     facts: Mapping[str, Facts],
     *,
+    maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
 ) -> Lowered:
-    """The generated module of `kernel`. `types` are those of the specialisation to `dims`; `facts` has an entry per
-    tensor parameter. Raises `NoLowering` for what this backend does not compile.
+    """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
+    parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
     """
-    low = Lowering(kernel, types, dims, facts, threads)
+    kernel = report.kernel
+    low = Lowering(report, facts, maps or {}, threads)
     parameters: list[str] = []
     formats = ""
     for param in kernel.params:
@@ -486,10 +437,7 @@ def lower(
             formats += _SCALAR_FORMAT[param.kind or "int"]
     parameters += ["g0", "g1", "g2", "fault"]
     formats += "qqqP"
-    low.out.line("b = int64(cuda.blockIdx.x)")
-    low.out.line("b0 = b % g0")
-    low.out.line("b1 = b // g0 % g1")
-    low.out.line("b2 = b // (g0 * g1)")
+    low.block_ids()
     low.body(kernel.body)
     function = kernel.name
     head = f"def {function}({', '.join(parameters)}):"
@@ -507,4 +455,14 @@ def lower(
         "inf": float("inf"),
         "nan": float("nan"),
     }
-    return Lowered(function, source, namespace, formats, tuple(parameters), low.plan.threads, low.out.shared_bytes)
+    return Lowered(
+        function,
+        source,
+        namespace,
+        formats,
+        tuple(parameters),
+        low.plan.threads,
+        low.plan.resident,
+        low.out.shared_bytes,
+        low.checks,
+    )

@@ -14,9 +14,10 @@ from typing import Final
 
 from llvmlite import ir
 
+from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout
 from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float
-from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, put, scratch, thread_index
+from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, scratch, thread_index
 
 TENSOR_DTYPES: Final = ("f16", "bf16")
 
@@ -72,8 +73,8 @@ def tensor_mma(
     base_a = scratch(builder, dtype)
     base_b = scratch(builder, dtype, m * pitch_a * SIZE[dtype])
     barrier(builder)
-    _put_batched(builder, *a, base_a, pitch_a)
-    _put_batched(builder, *b, base_b, pitch_b)
+    put_tile(builder, *a, base_a, pitch_a)
+    put_tile(builder, *b, base_b, pitch_b)
     barrier(builder)
     rows, columns = layout.pieces
     row0, column0 = layout.warp_origin(builder)
@@ -124,8 +125,8 @@ def plain_mma(
     base_a = scratch(builder, dtype)
     base_b = scratch(builder, dtype, -(-batches * m * pitch_a * SIZE[dtype] // 16) * 16)
     barrier(builder)
-    _put_batched(builder, *a, base_a, pitch_a)
-    _put_batched(builder, *b, base_b, pitch_b)
+    put_tile(builder, *a, base_a, pitch_a)
+    put_tile(builder, *b, base_b, pitch_b)
     barrier(builder)
     starts: list[tuple[Value, Value]] = []
     for slot in range(layout.registers):
@@ -174,19 +175,3 @@ def plain_mma(
 def plain_shared_bytes(dtype: str, batches: int, m: int, n: int, k: int) -> int:
     """Bytes of shared memory that `plain_mma` takes."""
     return (batches * (m * _pitch(dtype, k) + k * _pitch(dtype, n))) * SIZE[dtype] + 16
-
-
-def _put_batched(builder: ir.IRBuilder, layout: Layout, values: Sequence[Value], base: Value, pitch: int) -> None:
-    rows = layout.shape[-2]
-    for slot, value in enumerate(values):
-        coordinates, valid = layout.coordinates(builder, slot)
-        batch: Value = I32(0)
-        for extent, at in zip(layout.shape[:-2], coordinates[:-2], strict=True):
-            batch = builder.add(builder.mul(batch, I32(extent)), at)
-        row = builder.add(builder.mul(batch, I32(rows)), coordinates[-2])
-        index = builder.add(builder.mul(row, I32(pitch)), coordinates[-1])
-        if valid is None:
-            put(builder, base, index, value)
-        else:
-            with builder.if_then(valid):
-                put(builder, base, index, value)

@@ -17,8 +17,19 @@ from functools import reduce
 
 from llvmlite import ir
 
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole
-from tilecheck_runtime.backends.numba_cuda.registers import I1, I8, I32, I64, SIZE, Value, llvm_type
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear, Whole
+from tilecheck_runtime.backends.numba_cuda.registers import (
+    I1,
+    I8,
+    I32,
+    I64,
+    SIZE,
+    Value,
+    llvm_type,
+    pack,
+    packed_type,
+    unpack,
+)
 from tilecheck_runtime.backends.numba_cuda.shared import GLOBAL_SPACE, thread_index
 
 
@@ -56,8 +67,8 @@ def _offset(builder: ir.IRBuilder, at: Sequence[Value], strides: Sequence[Value]
 def _places(
     builder: ir.IRBuilder, layout: Layout, origin: Sequence[Value], slot: int
 ) -> tuple[list[Value], Value | None]:
-    coordinates, valid = layout.coordinates(builder, slot)
-    return [builder.add(o, builder.zext(c, I64)) for o, c in zip(origin, coordinates, strict=True)], valid
+    coordinates, valid = layout.coordinates(builder, slot, 64)
+    return [builder.add(o, c) for o, c in zip(origin, coordinates, strict=True)], valid
 
 
 def _is_whole(builder: ir.IRBuilder, shape: Sequence[int], origin: Sequence[Value], extents: Sequence[Value]) -> Value:
@@ -78,11 +89,19 @@ def vector_length(dtype: str) -> int:
     return 16 // SIZE[dtype]
 
 
-def _vector_groups(form: Global) -> list[list[int]]:
-    """The slots of each 16-byte access of one thread, or of narrower ones where a vector of the layout is narrower."""
-    assert isinstance(form.layout, Linear)
-    width = min(form.layout.vector, vector_length(form.dtype))
-    return [list(range(s, s + width)) for s in range(0, form.layout.registers, width)]
+def _vector_groups(form: Global) -> list[list[int]] | None:
+    """The slots of each wide access of one thread; None if elements go one by one."""
+    if not form.vectors:
+        return None
+    layout = form.layout
+    match layout:
+        case Linear(vector=vector) if vector > 1:
+            width = min(vector, vector_length(form.dtype))
+        case Fragments() if layout.shape[-1] % 2 == 0:
+            width = 2
+        case _:
+            return None
+    return [list(range(s, s + width)) for s in range(0, layout.registers, width)]
 
 
 def _load_whole(
@@ -90,15 +109,18 @@ def _load_whole(
 ) -> list[Value]:
     kind, size = _memory_type(form.dtype), SIZE[form.dtype]
     values: list[Value] = []
-    if form.vectors and isinstance(form.layout, Linear) and form.layout.vector > 1:
-        for group in _vector_groups(form):
+    base = builder.add(base, _offset(builder, origin, strides, size))
+    origin = [I64(0)] * len(origin)
+    groups = _vector_groups(form)
+    if groups is not None:
+        for group in groups:
             at, valid = _places(builder, form.layout, origin, group[0])
             offset = _offset(builder, at, strides, size)
             if valid is not None:
                 offset = builder.select(valid, offset, I64(0))
-            vector = builder.load(_pointer(builder, builder.add(base, offset), ir.VectorType(kind, len(group))))
+            vector = builder.load(_pointer(builder, builder.add(base, offset), packed_type(kind, len(group))))
             vector.align = size * len(group)
-            values += [builder.extract_element(vector, I32(i)) for i in range(len(group))]
+            values += unpack(builder, vector, kind, len(group))
     else:
         for slot in range(form.layout.registers):
             at, valid = _places(builder, form.layout, origin, slot)
@@ -184,12 +206,13 @@ def _store_whole(
     values: Sequence[Value],
 ) -> None:
     size = SIZE[form.dtype]
-    if form.vectors and isinstance(form.layout, Linear) and form.layout.vector > 1:
-        for group in _vector_groups(form):
+    base = builder.add(base, _offset(builder, origin, strides, size))
+    origin = [I64(0)] * len(origin)
+    groups = _vector_groups(form)
+    if groups is not None:
+        for group in groups:
             at, valid = _places(builder, form.layout, origin, group[0])
-            vector: Value = ir.Constant(ir.VectorType(values[0].type, len(group)), ir.Undefined)
-            for i, slot in enumerate(group):
-                vector = builder.insert_element(vector, values[slot], I32(i))
+            vector = pack(builder, [values[slot] for slot in group])
             address = builder.add(base, _offset(builder, at, strides, size))
             _store_one(builder, address, vector, valid, size * len(group))
         return

@@ -60,7 +60,7 @@ class Facts:
     """What the launch knows of one array and the code may rely on.
 
     `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
-    `divisors`: per axis, the largest power of two, at most 1024, that divides the extent.
+    `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent.
     """
 
     dtype: str
@@ -79,7 +79,7 @@ class Facts:
 
 
 def _divisor(extent: int) -> int:
-    return min(extent & -extent, 1024) if extent else 1
+    return min(extent & -extent, 65536) if extent else 1
 
 
 def divides(tile: int, divisor: int) -> bool:
@@ -89,9 +89,10 @@ def divides(tile: int, divisor: int) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """Threads, vector width per shape, layout per variable."""
+    """Threads, blocks per multiprocessor, bytes of the smallest element, layout per variable."""
 
     threads: int
+    resident: int
     smallest: int
     types: Mapping[Node, Type]
     variables: dict[str, Layout] = field(default_factory=dict)
@@ -132,7 +133,7 @@ class Plan:
             return None
         inner = tile_shape(x)[-1]
         shape = tile_shape(z)
-        if inner % 16 or len(shape) != 2:
+        if inner % 16:
             return None
         warps = fits_fragments(shape, self.threads)
         return None if warps is None else Fragments(shape, self.threads, warps)
@@ -175,9 +176,19 @@ def make_plan(
         while threads < _MOST_THREADS and threads * per_thread < largest:
             threads *= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    plan = Plan(threads, min((SIZE[d] for d in dtypes), default=4), types)
+    plan = Plan(threads, _resident(threads, largest, bool(products)), min((SIZE[d] for d in dtypes), default=4), types)
     _settle(plan, kernel)
     return plan
+
+
+def _resident(threads: int, largest: int, products: bool) -> int:
+    """How many blocks should fit on a multiprocessor at once: the registers that the largest tile needs, plus room for
+    addresses and temporaries, decide. A block in its reduction then leaves others to keep memory busy.
+    """
+    if products:
+        return 1
+    registers = -(-(20 + -(-largest // threads) * 5 // 4) // 8) * 8
+    return max(1, min(65536 // (threads * max(registers, 32)), 2048 // threads))
 
 
 def _settle(plan: Plan, kernel: Kernel) -> None:

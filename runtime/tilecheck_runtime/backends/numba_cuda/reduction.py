@@ -20,7 +20,7 @@ from llvmlite import ir
 from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
 from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole, split_index
 from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value
-from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, put, scratch, shuffle_xor, thread_index
+from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, private, put, scratch, shuffle_xor, thread_index
 
 Values = list[Value]
 Combine = Callable[[ir.IRBuilder, Values, Values], Values]
@@ -33,6 +33,14 @@ class Fold:
     dtypes: tuple[str, ...]
     identity: tuple[Value, ...]
     combine: Combine
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place in the kernel: its name is unique in the module, `repeats` says that it may run more than once."""
+
+    name: str
+    repeats: bool
 
 
 def _aligned(size: int) -> int:
@@ -51,7 +59,7 @@ def shared_bytes(fold_dtypes: Sequence[str], source: Layout, axis: int) -> int:
     """Bytes of the shared buffer that `reduce_axis` takes."""
     lines = source.size // source.shape[axis]
     form = _form(source, axis)
-    count = source.size if form == "shared" else max(lines, lines * source.threads // 32)
+    count = {"shared": source.size, "lanes": lines}.get(form, 0)
     return sum(_aligned(count * SIZE[d]) for d in fold_dtypes)
 
 
@@ -83,7 +91,13 @@ def _bases(builder: ir.IRBuilder, fold: Fold, count: int) -> list[Value]:
 
 
 def reduce_axis(
-    builder: ir.IRBuilder, fold: Fold, source: Layout, axis: int, target: Layout, parts: Sequence[Sequence[Value]]
+    builder: ir.IRBuilder,
+    fold: Fold,
+    source: Layout,
+    axis: int,
+    target: Layout,
+    parts: Sequence[Sequence[Value]],
+    site: Site,
 ) -> list[list[Value]]:
     """Fold `source` along `axis`. `parts` holds the registers of each folded value; the result has those of `target`,
     whose row-major order is that of the lines.
@@ -103,7 +117,7 @@ def reduce_axis(
                 folded.append(total)
             return _spread_constant(folded, target)
         case "block":
-            return _reduce_block(builder, fold, source, lines, target, slots)
+            return _reduce_block(builder, fold, source, lines, target, slots, site)
         case "lanes":
             return _reduce_lanes(builder, fold, source, length, lines, target, slots)
         case _:
@@ -127,8 +141,11 @@ def _read_lines(builder: ir.IRBuilder, fold: Fold, bases: list[Value], target: L
 
 
 def _reduce_block(
-    builder: ir.IRBuilder, fold: Fold, source: Layout, lines: int, target: Layout, slots: list[Values]
+    builder: ir.IRBuilder, fold: Fold, source: Layout, lines: int, target: Layout, slots: list[Values], site: Site
 ) -> list[list[Value]]:
+    """Lines that the whole block holds: registers, then lanes, then one value per warp through a buffer of the op's own,
+    so that nothing but the next round of a loop has to wait for its readers.
+    """
     per_line = len(slots) // lines
     totals: list[Values] = []
     for line in range(lines):
@@ -137,58 +154,42 @@ def _reduce_block(
             total = fold.combine(builder, total, slots[line * per_line + s])
         totals.append(_across_lanes(builder, fold, total, 32))
     warps = source.threads // 32
-    if warps > 1:
-        thread = thread_index(builder)
-        warp = builder.lshr(thread, I32(5))
-        bases = _bases(builder, fold, lines * warps)
-        barrier(builder)
-        with builder.if_then(builder.icmp_unsigned("==", builder.and_(thread, I32(31)), I32(0))):
-            for line, total in enumerate(totals):
-                for base, value in zip(bases, total, strict=True):
-                    put(builder, base, builder.add(warp, I32(line * warps)), value)
-        barrier(builder)
-        if isinstance(target, Whole):
-            totals = [
-                _fold_run(builder, fold, bases, lambda k, line=line: I32(line * warps + k), warps)  # type: ignore[misc]
-                for line in range(lines)
-            ]
-            barrier(builder)
-            return _spread_constant(totals, target)
-        result: list[list[Value]] = [[] for _ in bases]
-        for slot in range(target.registers):
-            index, valid = target.row_major(builder, slot)
-            if valid is not None:
-                index = builder.select(valid, index, I32(0))
-            start = builder.mul(index, I32(warps))
-            total = _fold_run(builder, fold, bases, lambda k, s=start: builder.add(s, I32(k)), warps)  # type: ignore[misc]
-            for values, value in zip(result, total, strict=True):
-                values.append(value)
-        barrier(builder)
-        return result
-    if isinstance(target, Whole):
+    if warps == 1 and isinstance(target, Whole):
         return _spread_constant(totals, target)
-    bases = _bases(builder, fold, lines)
-    barrier(builder)
-    with builder.if_then(builder.icmp_unsigned("==", thread_index(builder), I32(0))):
+    thread = thread_index(builder)
+    warp = builder.lshr(thread, I32(5))
+    bases = [private(builder, f"{site.name}_{i}", dtype, lines * warps) for i, dtype in enumerate(fold.dtypes)]
+    if site.repeats:
+        barrier(builder)
+    with builder.if_then(builder.icmp_unsigned("==", builder.and_(thread, I32(31)), I32(0))):
         for line, total in enumerate(totals):
             for base, value in zip(bases, total, strict=True):
-                put(builder, base, I32(line), value)
+                put(builder, base, builder.add(warp, I32(line * warps)), value)
     barrier(builder)
-    result = _read_lines(builder, fold, bases, target)
-    barrier(builder)
+    if isinstance(target, Whole):
+        return _spread_constant(
+            [_fold_run(builder, fold, bases, I32(line * warps), warps) for line in range(lines)], target
+        )
+    result: list[list[Value]] = [[] for _ in bases]
+    for slot in range(target.registers):
+        index, valid = target.row_major(builder, slot)
+        if valid is not None:
+            index = builder.select(valid, index, I32(0))
+        total = _fold_run(builder, fold, bases, builder.mul(index, I32(warps)), warps)
+        for values, value in zip(result, total, strict=True):
+            values.append(value)
     return result
 
 
-def _fold_run(
-    builder: ir.IRBuilder, fold: Fold, bases: list[Value], index: Callable[[int], Value], count: int
-) -> Values:
+def _fold_run(builder: ir.IRBuilder, fold: Fold, bases: list[Value], start: Value, count: int) -> Values:
     def read(k: int) -> Values:
-        return [get(builder, d, b, index(k)) for d, b in zip(fold.dtypes, bases, strict=True)]
+        return [get(builder, d, b, builder.add(start, I32(k))) for d, b in zip(fold.dtypes, bases, strict=True)]
 
-    total = read(0)
-    for k in range(1, count):
-        total = fold.combine(builder, total, read(k))
-    return total
+    runs = [read(k) for k in range(count)]
+    while len(runs) > 1:
+        folded = [fold.combine(builder, x, y) for x, y in zip(runs[::2], runs[1::2], strict=False)]
+        runs = folded + ([runs[-1]] if len(runs) % 2 else [])
+    return runs[0]
 
 
 def _reduce_lanes(

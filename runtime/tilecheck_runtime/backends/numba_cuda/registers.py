@@ -1,8 +1,8 @@
 """Elements in registers: how each dtype is held, computed with, and moved.
 
 A thread's share of a tile is a numba tuple of one register type, so the generated source is one line per tile op and
-every element stays in a register. The register type of a dtype is the numba type of the same width; bf16 and the 8-bit
-floats are held as unsigned bit patterns, because NVVM's LLVM has no type for them.
+every element stays in a register. The register type of a dtype is the numba type of the same width; floats of 16 and 8
+bits are held as unsigned bit patterns, as numba-cuda holds them.
 
 Invariant: f16 and bf16 arithmetic computes in f32 and rounds after every op. For + - * / and sqrt that equals the
 correctly rounded result, since f32 carries more than twice the bits; so this backend and the interpreter agree.
@@ -11,6 +11,7 @@ correctly rounded result, since f32 carries more than twice the bits; so this ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +30,7 @@ DOUBLE: Final = ir.DoubleType()
 Value: TypeAlias = ir.Value
 
 _NUMBA: Final[dict[str, Any]] = {
-    "f16": types.float16,
+    "f16": types.uint16,
     "bf16": types.uint16,
     "f8e4m3": types.uint8,
     "f8e5m2": types.uint8,
@@ -41,7 +42,7 @@ _NUMBA: Final[dict[str, Any]] = {
 }
 
 _LLVM: Final[dict[str, ir.Type]] = {
-    "f16": HALF,
+    "f16": I16,
     "bf16": I16,
     "f8e4m3": I8,
     "f8e5m2": I8,
@@ -101,7 +102,7 @@ def constant(dtype: str, value: float | int | bool) -> Value:
     """`value` as a register constant of `dtype`."""
     if is_bool(dtype):
         return ir.Constant(I1, int(bool(value)))
-    if dtype in ("f16", "f32", "f64"):
+    if dtype in ("f32", "f64"):
         return ir.Constant(llvm_type(dtype), float(value))
     if is_float(dtype):
         import numpy as np
@@ -114,27 +115,40 @@ def constant(dtype: str, value: float | int | bool) -> Value:
     return ir.Constant(llvm_type(dtype), int(value) & ((1 << width) - 1))
 
 
+# The architecture that is being compiled for; `compile.py` sets it around numba's compilation.
+TARGET: Final[ContextVar[tuple[int, int]]] = ContextVar("TARGET", default=(8, 0))
+
+
+def target_has(capability: tuple[int, int]) -> bool:
+    """Whether the code being built may use what `capability` brought."""
+    return TARGET.get() >= capability
+
+
 @cache
 def _asm(text: str, result: ir.Type, operands: tuple[ir.Type, ...], constraints: str) -> ir.InlineAsm:
     return ir.InlineAsm(ir.FunctionType(result, operands), text, constraints, side_effect=False)
 
 
-def _call_asm(builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value) -> Value:
-    return builder.call(_asm(text, result, tuple(a.type for a in args), constraints), list(args))
+def call_asm(builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value) -> Value:
+    """One inline PTX instruction without side effects."""
+    # `readnone` lets equal instructions on equal operands become one.
+    kind = _asm(text, result, tuple(a.type for a in args), constraints)
+    return builder.call(kind, list(args), attrs=("readnone", "nounwind"))
 
 
 def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
     """`value` in its work dtype."""
     match dtype:
         case "f16":
-            return builder.fpext(value, FLOAT)
+            # Spelled out: NVVM folds `fpext half` into a mixed multiply-add that sm_90 has not.
+            return call_asm(builder, "cvt.f32.f16 $0, $1;", FLOAT, "=f,h", value)
         case "bf16":
             return builder.bitcast(builder.shl(builder.zext(value, I32), ir.Constant(I32, 16)), FLOAT)
         case "f8e4m3" | "f8e5m2":
             kind = "e4m3x2" if dtype == "f8e4m3" else "e5m2x2"
             pair = builder.zext(value, I16)
             text = f"{{ .reg .b32 p; .reg .b16 l, h; cvt.rn.f16x2.{kind} p, $1; mov.b32 {{l, h}}, p; mov.b16 $0, l; }}"
-            bits = _call_asm(builder, text, I16, "=h,h", pair)
+            bits = call_asm(builder, text, I16, "=h,h", pair)
             return builder.fpext(builder.bitcast(bits, HALF), FLOAT)
         case _:
             return value
@@ -144,15 +158,26 @@ def narrow(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
     """A value of the work dtype rounded to `dtype`, to nearest even; 8-bit floats saturate."""
     match dtype:
         case "f16":
-            return builder.fptrunc(value, HALF)
+            return builder.bitcast(builder.fptrunc(value, HALF), I16)
         case "bf16":
-            return _call_asm(builder, "cvt.rn.bf16.f32 $0, $1;", I16, "=h,f", value)
+            return call_asm(builder, "cvt.rn.bf16.f32 $0, $1;", I16, "=h,f", value)
         case "f8e4m3" | "f8e5m2":
             kind = "e4m3x2" if dtype == "f8e4m3" else "e5m2x2"
             text = f"{{ .reg .f32 z; mov.f32 z, 0f00000000; cvt.rn.satfinite.{kind}.f32 $0, z, $1; }}"
-            return builder.trunc(_call_asm(builder, text, I16, "=h,f", value), I8)
+            return builder.trunc(call_asm(builder, text, I16, "=h,f", value), I8)
         case _:
             return value
+
+
+def narrow_all(builder: ir.IRBuilder, dtype: str, values: Sequence[Value]) -> list[Value]:
+    """`narrow` of neighbouring elements, two at a time where the hardware converts pairs."""
+    if dtype not in ("f16", "bf16") or len(values) % 2 or not target_has((8, 0)):
+        return [narrow(builder, dtype, v) for v in values]
+    narrowed: list[Value] = []
+    for low, high in zip(values[::2], values[1::2], strict=True):
+        pair = call_asm(builder, f"cvt.rn.{dtype}x2.f32 $0, $1, $2;", I32, "=r,f,f", high, low)
+        narrowed += unpack(builder, pair, I16, 2)
+    return narrowed
 
 
 def cast(builder: ir.IRBuilder, source: str, target: str, value: Value) -> Value:
@@ -180,6 +205,50 @@ def cast(builder: ir.IRBuilder, source: str, target: str, value: Value) -> Value
     elif value.type != to:
         value = builder.sext(value, to) if is_signed(wide_source) else builder.zext(value, to)
     return narrow(builder, target, value)
+
+
+def cast_all(builder: ir.IRBuilder, source: str, target: str, values: Sequence[Value]) -> list[Value]:
+    """`cast` of neighbouring elements."""
+    if source == "f32" and target in ("f16", "bf16"):
+        return narrow_all(builder, target, values)
+    return [cast(builder, source, target, v) for v in values]
+
+
+def pack(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
+    """Neighbouring elements as one vector for a wide access; elements under 32 bits travel as words, because NVVM splits
+    longer vectors of short elements.
+    """
+    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        vector = builder.insert_element(vector, value, I32(i))
+    words = _words(values[0].type, len(values))
+    return vector if words is None else builder.bitcast(vector, words)
+
+
+def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> list[Value]:
+    """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`."""
+    if _words(kind, count) is not None:
+        vector = builder.bitcast(vector, ir.VectorType(kind, count))
+    return [builder.extract_element(vector, I32(i)) for i in range(count)]
+
+
+def packed_type(kind: ir.Type, count: int) -> ir.Type:
+    """The type in memory of `count` elements of type `kind` that one access moves."""
+    return _words(kind, count) or ir.VectorType(kind, count)
+
+
+def element_bytes(kind: ir.Type) -> int:
+    """Bytes of a register type in memory."""
+    if isinstance(kind, ir.IntType):
+        return max(int(kind.width) // 8, 1)
+    return 8 if kind == DOUBLE else 4
+
+
+def _words(kind: ir.Type, count: int) -> ir.Type | None:
+    if not isinstance(kind, ir.IntType) or kind.width >= 32:
+        return None
+    bits = kind.width * count
+    return ir.VectorType(I32, bits // 32) if bits > 32 else ir.IntType(bits)
 
 
 def libdevice(builder: ir.IRBuilder, name: str, *args: Value) -> Value:

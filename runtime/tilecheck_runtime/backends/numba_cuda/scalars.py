@@ -24,7 +24,8 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
 )
-from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, ViewType
+from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, TileType, ViewType
+from tilecheck_runtime.backends.numba_cuda import mapped
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lower import Lowering
@@ -123,12 +124,13 @@ def scalar_text(low: Lowering, expr: Expr) -> str:
             if axis is not None:
                 return f"{low.variable(array)}_n{axis}"
             return "(" + " * ".join(f"{low.variable(array)}_n{a}" for a in range(low.facts[array].rank)) + ")"
-        case OpCall(op=op, args=args):
-            return _call(low, op, args)
+        case OpCall():
+            return _call(low, expr)
     raise AssertionError(f"no scalar text for {type(expr).__name__}")
 
 
-def _call(low: Lowering, op: str, args: tuple[Expr, ...]) -> str:
+def _call(low: Lowering, call: OpCall) -> str:
+    op, args = call.op, call.args
     match op:
         case "block_id":
             return f"b{low.constant_int(args[0])}"
@@ -136,6 +138,10 @@ def _call(low: Lowering, op: str, args: tuple[Expr, ...]) -> str:
             return f"g{low.constant_int(args[0])}"
         case "num_tiles":
             return _num_tiles(low, args)
+        case "item" | "int" | "float" | "bool":
+            return _convert(low, op, args[0])
+        case "at":
+            return mapped.at_text(low, call)
     texts = [scalar_text(low, a) for a in args]
     if op in _MATH:
         return f"{_MATH[op]}({', '.join(texts)})"
@@ -152,6 +158,17 @@ def _num_tiles(low: Lowering, args: tuple[Expr, ...]) -> str:
             tile = low.extent(shape[axis % len(shape)])
             return f"(({low.variable(array)}_n{axis % len(shape)} + {tile - 1}) // {tile})"
         case SubTilesType(array=array, shape=shape):
-            whole = low.own_shape(array)[axis % len(shape)]
+            whole = low.own[array][axis % len(shape)]
             return str(-(-whole // low.extent(shape[axis % len(shape)])))
     raise AssertionError("`num_tiles` of something that has no tiles")
+
+
+def _convert(low: Lowering, op: str, value: Expr) -> str:
+    """`int(x)`, `float(x)`, `bool(x)` and `x.item()` of a scalar or of a tile of one element."""
+    kind = low.types[value]
+    if isinstance(kind, TileType):
+        wanted = op if op != "item" else {"f": "float", "b": "bool"}.get(kind.dtype.kind[0], "int")
+        dtype = {"int": "i64", "float": "f64", "bool": "bool_"}[wanted]
+        return low.one_value(value, dtype)
+    cast = {"int": "int64", "float": "float64", "bool": "bool"}[op]
+    return f"{cast}({scalar_text(low, value)})"

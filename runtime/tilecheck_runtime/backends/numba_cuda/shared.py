@@ -47,6 +47,20 @@ def scratch(builder: ir.IRBuilder, dtype: str, offset: int = 0) -> Value:
     return builder.bitcast(start, ir.PointerType(kind, SHARED_SPACE))
 
 
+def private(builder: ir.IRBuilder, name: str, dtype: str, count: int) -> Value:
+    """A small buffer of one op alone, as a pointer to elements of `dtype`."""
+    module = builder.module
+    kind = I8 if dtype == "bool_" else llvm_type(dtype)
+    buffer = module.globals.get(name)
+    if buffer is None:
+        array = ir.ArrayType(kind, count)
+        buffer = ir.GlobalVariable(module, array, name, addrspace=SHARED_SPACE)
+        buffer.linkage = "internal"
+        buffer.initializer = ir.Constant(array, ir.Undefined)
+        buffer.align = 16
+    return builder.gep(buffer, [I32(0), I32(0)])
+
+
 def put(builder: ir.IRBuilder, base: Value, index: Value, value: Value) -> None:
     """`base[index] = value`; truth values are stored as bytes."""
     if value.type == I1:
@@ -79,5 +93,4 @@ def shuffle_xor(builder: ir.IRBuilder, value: Value, lanes: int) -> Value:
         return builder.or_(wide, builder.zext(move(low), I64))
     if original == FLOAT:
         return builder.bitcast(move(builder.bitcast(value, I32)), FLOAT)
-    bits = ir.IntType(16 if isinstance(original, ir.HalfType) else 64)
-    return builder.bitcast(shuffle_xor(builder, builder.bitcast(value, bits), lanes), original)
+    return builder.bitcast(shuffle_xor(builder, builder.bitcast(value, I64), lanes), original)

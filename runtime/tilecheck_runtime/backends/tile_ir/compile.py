@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilecheck.ir.kernel import Kernel, TensorParam
+from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.tile_ir.lower import CT_DTYPE, Lowered
 
 
@@ -32,6 +33,10 @@ class ArrayFacts:
     address_divisor: int
     extent_divisors: tuple[int, ...]
     stride_divisors: tuple[int, ...]
+
+
+# The fault record: one 64-bit word.
+FAULT = ArrayFacts("i64", 1, False, True, 8, (1,), (1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,12 @@ def compile_cubin(
 
     Raises `NotInstalled` without `cuda-tile`; cuTile's own errors pass through, they would be bugs of the lowering.
     """
+    key = disk_cache.key_of(
+        "tile-ir", lowered.source, [(n, facts[n]) for n in sorted(facts)], sorted(scalars.items()), architecture, hints
+    )
+    kept = disk_cache.read(key)
+    if kept is not None:
+        return kept, lowered.name
     try:
         import cuda.tile as ct
         from cuda.tile import compilation
@@ -79,6 +90,8 @@ def compile_cubin(
             constraints.append(_array(ct, compilation, facts[param.name]))
         else:
             constraints.append(compilation.ScalarConstraint(getattr(ct, CT_DTYPE[scalars[param.name]])))
+    if lowered.checks:
+        constraints.append(_array(ct, compilation, FAULT))
     signature = compilation.KernelSignature(
         constraints, compilation.CallingConvention.cutile_python_v1(), symbol=lowered.name
     )
@@ -86,6 +99,7 @@ def compile_cubin(
     compilation.export_kernel(
         ct.kernel(scope[lowered.name], **options), [signature], out, gpu_code=architecture, output_format="cubin"
     )
+    disk_cache.write(key, out.getvalue())
     return out.getvalue(), lowered.name
 
 

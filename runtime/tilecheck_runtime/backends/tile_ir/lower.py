@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import (
+    Assert,
     Assign,
     Binary,
     Break,
@@ -31,26 +33,24 @@ from tilecheck.ir.kernel import (
     Expr,
     Extent,
     For,
+    ForIndices,
     If,
     Inline,
     Item,
-    Kernel,
     Logic,
     Name,
     Node,
     OpCall,
     Return,
-    ScalarParam,
     Select,
     Stmt,
-    TensorParam,
     TupleExpr,
     Unary,
     While,
+    walk,
 )
 from tilecheck.ir.types import (
     DimType,
-    DTypeType,
     IndexType,
     ScalarType,
     SubTilesType,
@@ -60,6 +60,9 @@ from tilecheck.ir.types import (
     Type,
     ViewType,
 )
+from tilecheck.verify.tile import TileReport
+from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.tile_walk import walk_lines
 
 CT_DTYPE: Final = {
     "f16": "float16",
@@ -111,6 +114,7 @@ _CALLS: Final = {
     "ceil_div": "ct.cdiv({0}, {1})",
     "logical_not": "ct.bitwise_not({0})",
     "bitwise_invert": "ct.bitwise_not({0})",
+    "hypot": "ct.sqrt({0} * {0} + {1} * {1})",
     "isnan": "ct.isnan({0})",
     "isinf": "(ct.abs({0}) == math.inf)",
     "isfinite": "(ct.abs({0}) < math.inf)",
@@ -119,7 +123,20 @@ _CALLS: Final = {
 _MATH: Final = {
     name: f"ct.{name}({{0}})"
     for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-} | {"floor": "ct.floor({0})", "ceil": "ct.ceil({0})", "atan2": "ct.atan2({0}, {1})"}
+} | {
+    "floor": "ct.floor({0})",
+    "ceil": "ct.ceil({0})",
+    "trunc": "ct.where({0} < 0, ct.ceil({0}), ct.floor({0}))",
+    "log10": "(ct.log2({0}) * 0.3010299956639812)",
+    "atan2": "ct.atan2({0}, {1})",
+    "atan": "ct.atan2({0}, {0} * 0 + 1)",
+    "asin": "ct.atan2({0}, ct.sqrt(1 - {0} * {0}))",
+    "acos": "ct.atan2(ct.sqrt(1 - {0} * {0}), {0})",
+}
+# Ops that compare at run time.
+_ASSERTING: Final = frozenset({"device_assert", "gather"}) | {
+    f"atomic_{op}" for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+}
 _PADDING: Final = {
     "zero": "ZERO",
     "neg_zero": "NEG_ZERO",
@@ -128,6 +145,10 @@ _PADDING: Final = {
     "-inf": "NEG_INF",
 }
 _REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min": ", propagate_nan=True"}
+
+
+# The row behind each operator token.
+_ROWS: Final = {token: row for row, token in reversed(_INFIX.items()) if not row.startswith("logical")}
 
 
 class NoLowering(Exception):
@@ -152,18 +173,23 @@ class Lowered:
 class Lowering:
     """The state of one lowering."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str, int]) -> None:
-        self.kernel = kernel
-        self.types = types
-        self.dims = dims
+    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]]) -> None:
+        self.kernel = report.kernel
+        self.types: Mapping[Node, Type] = report.types
+        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
+        self.maps = maps
         self.lines: list[str] = []
-        self.checks = False
+        self.hoisted = report.hoisted
+        self.in_place: dict[Node, list[int]] = {}
+        for access in report.accesses:
+            if access.rung == "in-place":
+                self.in_place.setdefault(access.node, []).append(access.axis)
+        self.checks = has_checks(report)
         self._indent = 1
-        self._fresh = 0
-        self._results: list[str | None] = []
-        self._own = {
+        self._inlined = 0
+        self.own = {
             t.name: tuple(self.extent(e) for e in t.shape)
-            for t in types.values()
+            for t in self.types.values()
             if isinstance(t, TensorType) and t.access in ("Mut", "Mapped") and t.shape is not None
         }
 
@@ -231,6 +257,8 @@ class Lowering:
                 return self._matmul(node, left, right)
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 dtype = self._meeting((left, right))
+                if dtype is not None:
+                    return self._call(OpCall(_ROWS[op], (left, right), span=node.span))
                 return f"({self.expr(left, dtype)} {op} {self.expr(right, dtype)})"
             case Unary(op="not", operand=operand):
                 return f"(not {self.expr(operand)})"
@@ -261,6 +289,9 @@ class Lowering:
 
     def _call(self, node: OpCall) -> str:
         op = node.op
+        refused = self._refused(node)
+        if refused is not None:
+            raise NoLowering(refused, node)
         if op in _INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -279,6 +310,17 @@ class Lowering:
         if special is None:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
+
+    def _refused(self, node: OpCall) -> str | None:
+        """What Tile IR has not for the dtype at hand, in words."""
+        dtype = self._meeting(node.args)
+        if dtype is None or dtype[0] not in "iu":
+            return None
+        if node.op == "pow":
+            return f"`pow` of `{dtype}` tiles"
+        if node.op in ("floor_divide", "remainder", "ceil_div") and dtype[0] == "u":
+            return f"`{node.op}` of `{dtype}` tiles"
+        return None
 
     def _matmul(self, node: Expr, left: Expr, right: Expr) -> str:
         kind = self.types[node]
@@ -300,7 +342,7 @@ class Lowering:
     def sub_array(self, array: str) -> str:
         """The block's own tile of `array` as an array of its own, clipped at the array's edge."""
         text = self.variable(array)
-        for axis, tile in enumerate(self._own[array]):
+        for axis, tile in enumerate(self.own[array]):
             start = f"ct.bid({axis}) * {tile}"
             stop = f"min({start} + {tile}, {self.variable(array)}.shape[{axis}])"
             text = f"{text}.slice(axis={axis}, start={start}, stop={stop})"
@@ -333,7 +375,36 @@ class Lowering:
                 )
             case _:
                 raise AssertionError(f"a load of {type(source).__name__}")
+        if call in self.in_place:
+            index = self._checked_index(call, rest, source, shape)
         return f"ct.load({text}, {index}, {shape}{extra})"
+
+    def _checked_index(self, call: OpCall, items: Sequence[Expr], source: Type, shape: tuple[int, ...]) -> str:
+        """The index of an access whose check stays: compared first, and tile 0 once a check has failed."""
+        whole = len(items) == 1 and isinstance(self.types[items[0]], IndexType | TupleType)
+        texts = [f"{self.expr(items[0])}[{a}]" if whole else self.expr(items[a]) for a in range(len(shape))]
+        for axis in self.in_place[call]:
+            tiles = self.tile_count(source, axis, shape[axis])
+            self.fault_unless(f"(0 <= {texts[axis]}) & ({texts[axis]} < {tiles})", call.span.line)
+        return "(" + "".join(f"ct.where(ok, {t}, 0), " for t in texts) + ")"
+
+    def tile_count(self, source: Type, axis: int, tile: int) -> str:
+        """How many tiles of `tile` elements a view, tensor or the block's own tile has along `axis`."""
+        match source:
+            case SubTilesType(array=array):
+                return str(-(-self.own[array][axis] // tile))
+            case ViewType(array=array, permute=permute):
+                return f"ct.cdiv({self.variable(array)}.shape[{permute[axis]}], {tile})"
+            case TensorType(name=array):
+                return f"ct.cdiv({self.variable(array)}.shape[{axis}], {tile})"
+        raise AssertionError("tiles of something that has none")
+
+    def fault_unless(self, test: str, line: int) -> None:
+        """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
+        with self.block(f"if ok & ct.bitwise_not({test}):"):
+            number = "ct.bid(0) + ct.num_blocks(0) * (ct.bid(1) + ct.num_blocks(1) * ct.bid(2))"
+            self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
+            self.line("ok = False")
 
     def _padding(self, pad: object, call: OpCall) -> str:
         if isinstance(pad, str):
@@ -354,7 +425,14 @@ class Lowering:
                 index = self.index(rest) if rest else self.block_index(len(kind.shape))
             case _:
                 raise AssertionError(f"a store to {type(target).__name__}")
-        self.line(f"ct.store({text}, {index}, {self.expr(call.args[1])})")
+        if call in self.in_place:
+            index = self._checked_index(call, rest, target, self.shape(kind))
+        value = self.expr(call.args[1])
+        if self.checks:
+            with self.block("if ok:"):
+                self.line(f"ct.store({text}, {index}, {value})")
+        else:
+            self.line(f"ct.store({text}, {index}, {value})")
 
     # ---- statements
 
@@ -368,17 +446,28 @@ class Lowering:
                 self._assign(target, value)
             case Do(value=OpCall(op="store") as call):
                 self._store(call)
+            case Do(value=OpCall(op=op) as call) if op.startswith("atomic_"):
+                text = self.expr(call)
+                with self.block("if ok:"):
+                    self.line(text)
             case If(cond=cond, then=then, other=other):
                 with self.block(f"if {self.expr(cond)}:"):
                     self.body(then)
                 if other:
                     with self.block("else:"):
                         self.body(other)
+            case Assert(cond=cond) | Do(value=OpCall(op="device_assert", args=(cond, *_))):
+                self._user_assert(cond, node.span.line)
+            case ForIndices():
+                self._before(node)
+                self._for_indices(node)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
+                self._before(node)
                 bounds = ", ".join(self.expr(e) for e in (start, stop, step))
                 with self.block(f"for {self.variable(target)} in range({bounds}):"):
                     self.body(inner)
             case While(cond=cond, body=inner):
+                self._before(node)
                 with self.block("while True:"):
                     with self.block(f"if not {self.expr(cond)}:"):
                         self.line("break")
@@ -387,13 +476,55 @@ class Lowering:
                 self.line("break")
             case Continue():
                 self.line("continue")
-            case Return() if not self._results:
+            case Return() if self._inlined == 0:
                 self.line("return")
             case Inline():
                 self._inline(node)
             case _:
                 what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
                 raise NoLowering(f"`{what}`", node)
+
+    def _before(self, loop: Node) -> None:
+        """The asserts that were moved out of a loop."""
+        for check in self.hoisted.get(loop, ()):
+            tile = self.extent(check.tile)
+            array = self.variable(check.array)
+            own = self.own.get(check.array)
+            count = (
+                str(-(-own[check.array_axis] // tile))
+                if check.local and own is not None
+                else f"ct.cdiv({array}.shape[{check.array_axis}], {tile})"
+            )
+            test = f"((0 <= {self.expr(check.low)}) & ({self.expr(check.high)} < {count}))"
+            guards = [f"ct.bitwise_not({self.expr(guard)})" for guard in check.guards]
+            self.fault_unless(" | ".join([*guards, test]), check.node.span.line)
+
+    def _user_assert(self, cond: Expr, line: int) -> None:
+        text = self.expr(cond)
+        if isinstance(self.types[cond], TileType):
+            text = f"(ct.min(ct.astype({text}, ct.int32)) != 0)"
+        self.fault_unless(text, line)
+
+    def _for_indices(self, node: ForIndices) -> None:
+        """The tiles that a block of a mapped partition visits."""
+        source = self.types[node.source.args[0]]
+        assert isinstance(source, TensorType)
+        if dict(node.source.kwargs).get("within") is not None:
+            raise NoLowering("`indices(within=...)`", node)
+        groups = self.maps[source.name]
+        if OWNED in groups:
+            raise NoLowering("an `OWNED` axis", node)
+        target, own = self.variable(node.target), self.own[source.name]
+        counts = [f"{target}_n{axis}" for axis in range(len(groups))]
+        for axis, count in enumerate(counts):
+            self.line(f"{count} = {self.tile_count(source, axis, own[axis])}")
+        lines, places = walk_lines(target, f"{target}_q", counts, groups)
+        with self.block(f"for {target}_p in range(ct.bid(0), {' * '.join(counts)}, ct.num_blocks(0)):"):
+            self.line(f"{target}_q = {target}_p")
+            for text in lines:
+                self.line(text)
+            self.line(f"{target} = ({''.join(f'{p}, ' for p in places)})")
+            self.body(node.body)
 
     def _assign(self, target: str, value: Expr) -> None:
         kind = self.types.get(value)
@@ -404,7 +535,9 @@ class Lowering:
     def _inline(self, node: Inline) -> None:
         if not node.body or not isinstance(node.body[-1], Return):
             raise NoLowering(f"the helper `{node.callee}`, which may end without a value", node)
+        self._inlined += 1
         self.body(node.body[:-1])
+        self._inlined -= 1
         last = node.body[-1]
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
@@ -528,8 +661,82 @@ def _num_tiles(low: Lowering, node: OpCall) -> str:
             return f"ct.cdiv({low.variable(array)}.shape[{at}], {low.extent(shape[at])})"
         case SubTilesType(array=array, shape=shape):
             at = axis % len(shape)
-            return str(-(-low._own[array][at] // low.extent(shape[at])))
+            return str(-(-low.own[array][at] // low.extent(shape[at])))
     raise AssertionError("`num_tiles` of something that has no tiles")
+
+
+def _sign(low: Lowering, node: OpCall) -> str:
+    x, dtype = low.expr(node.args[0]), _tile(low, node).dtype.name
+    if dtype[0] == "u":
+        return f"ct.astype({x} > 0, {_dtype(low, node)})"
+    return f"ct.where({x} > 0, {x} * 0 + 1, ct.where({x} < 0, {x} * 0 - 1, {x} * 0))"
+
+
+def _round(low: Lowering, node: OpCall) -> str:
+    # Halves go to the even neighbour: one below `floor(x + 1/2)` where that is odd and x lies half way.
+    dtype = _tile(low, node).dtype.name
+    x = low.expr(node.args[0])
+    if dtype in _NARROW:
+        x = f"ct.astype({x}, ct.float32)"
+    up = f"ct.floor({x} + 0.5)"
+    text = f"({up} - ct.where(({up} - {x} == 0.5) & ({up} - 2 * ct.floor({up} * 0.5) != 0), 1.0, 0.0))"
+    return f"ct.astype({text}, ct.{CT_DTYPE[dtype]})"
+
+
+def _extract(low: Lowering, node: OpCall) -> str:
+    given = node.args[1]
+    items = given.items if isinstance(given, TupleExpr) else (given,)
+    index = "(" + "".join(f"{low.constant_int(i)}, " for i in items) + ")"
+    return f"ct.extract({low.expr(node.args[0])}, {index}, {_shape(low, node)})"
+
+
+def _concat(low: Lowering, node: OpCall) -> str:
+    parts = node.args[0]
+    assert isinstance(parts, TupleExpr)
+    axis = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("axis")
+    at = low.constant_int(axis) % len(_shape(low, node)) if axis is not None else 0
+    if len(parts.items) != 2:
+        raise NoLowering(f"`concat` of {len(parts.items)} tiles", node)
+    first, second = (low.expr(item) for item in parts.items)
+    return f"ct.cat(({first}, {second}), {at})"
+
+
+def _places(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[str, str, str | None]:
+    """Array, index and mask of an access by element, after a check of every lane."""
+    target = low.types[node.args[0]]
+    assert isinstance(target, TensorType)
+    array = low.variable(target.name)
+    given = node.args[1]
+    items = [low.expr(i) for i in (given.items if isinstance(given, TupleExpr) else (given,))]
+    allowed = None if mask is None else low.expr(mask)
+    inside = " & ".join(f"(0 <= {i}) & ({i} < {array}.shape[{axis}])" for axis, i in enumerate(items))
+    if allowed is not None:
+        inside = f"({inside}) | ct.bitwise_not({allowed})"
+    low.fault_unless(f"(ct.min(ct.astype({inside}, ct.int32)) != 0)", node.span.line)
+    return array, "(" + "".join(f"{i}, " for i in items) + ")", allowed
+
+
+def _option(node: OpCall, position: int, name: str) -> Expr | None:
+    found = node.args[position] if len(node.args) > position else dict(node.kwargs).get(name)
+    return None if isinstance(found, Const) and found.value is None else found
+
+
+def _gather(low: Lowering, node: OpCall) -> str:
+    array, index, mask = _places(low, node, _option(node, 2, "mask"))
+    pad = _option(node, 3, "pad")
+    extra = "" if mask is None else f", mask={mask}"
+    return f"ct.gather({array}, {index}{extra}, padding_value={'0' if pad is None else low.expr(pad)})"
+
+
+def _atomic(low: Lowering, node: OpCall) -> str:
+    count = 2 if node.op == "atomic_cas" else 1
+    array, index, mask = _places(low, node, _option(node, 2 + count, "mask"))
+    if mask is not None:
+        raise NoLowering(f"`{node.op}` with a mask", node)
+    dtype = _tile(low, node).dtype.name
+    values = ", ".join(low.expr(v, dtype) for v in node.args[2 : 2 + count])
+    name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
+    return f"ct.{name}({array}, {index}, {values})"
 
 
 _SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
@@ -561,22 +768,39 @@ _SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "argmin": _arg,
     "cumsum": _scan,
     "cumprod": _scan,
+    "sign": _sign,
+    "round": _round,
+    "extract": _extract,
+    "concat": _concat,
+    "gather": _gather,
+    **{f"atomic_{op}": _atomic for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")},
 }
 
 
-def lower(kernel: Kernel, types: Mapping[Node, Type], dims: Mapping[str, int]) -> Lowered:
-    """The cuTile function of `kernel`, whose `types` are those of the specialisation to `dims`. Raises `NoLowering` for
-    what cuTile does not take.
+def has_checks(report: TileReport) -> bool:
+    """Whether a check remains in the kernel."""
+    if any(access.rung in CHECKED for access in report.accesses):
+        return True
+    asserts = (n for n in walk(*report.kernel.body) if isinstance(n, Assert | OpCall))
+    return any(isinstance(n, Assert) or n.op in _ASSERTING for n in asserts)
+
+
+def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None) -> Lowered:
+    """The cuTile function of a kernel whose `report` is that of a specialisation. Raises `NoLowering` for what cuTile does
+    not take.
     """
-    low = Lowering(kernel, types, dims)
-    for node, kind in types.items():
+    kernel = report.kernel
+    low = Lowering(report, maps or {})
+    for node, kind in report.types.items():
         if isinstance(kind, TileType):
             odd = [e for e in low.shape(kind) if e & (e - 1)]
             if odd:
                 raise NoLowering(f"a tile extent of {odd[0]}, which is no power of two", node)
-        elif isinstance(kind, DTypeType) and kind.dtype.name not in CT_DTYPE:
-            raise NoLowering(f"`{kind.dtype.name}`", node)
+    if low.checks:
+        low.line("ok = True")
     low.body(kernel.body)
-    parameters = tuple(low.variable(p.name) for p in kernel.params if isinstance(p, TensorParam | ScalarParam))
+    parameters = tuple(low.variable(p.name) for p in kernel.params)
+    if low.checks:
+        parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
     return Lowered(kernel.name, "\n".join([head, *low.lines, ""]), parameters, low.checks)

@@ -1,0 +1,433 @@
+"""The GPU: the driver for bytes, streams and events, numba-cuda or Tile IR for kernels.
+
+Work is submitted at once; the order of a stream is CUDA's, waits between streams are device-side events, and the host
+waits only where someone asks. A kernel whose checks stay in place notes a failure in a page-locked record, which the
+wait reads: no extra synchronisation, and the context survives.
+
+What a submission needs stays referenced until its event has been seen done, which the device looks at on later
+submissions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Grid, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
+from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
+from tilecheck_runtime.driver import Device, DriverError
+from tilecheck_runtime.errors import KernelStopped, UsageError
+from tilecheck_runtime.layout import Layout, as_dtype
+from tilecheck_runtime.specialise import Key, Once
+
+
+@dataclass(frozen=True, slots=True)
+class CUDABuffer:
+    """Bytes of the stream-ordered pool at `address`."""
+
+    address: int
+    nbytes: int
+
+
+class CUDAEvent:
+    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault record (`report`).
+
+    The device holds every event until it has been seen done, so that what a submission needs outlives the submission even
+    when nobody waits for it.
+    """
+
+    __slots__ = ("_before", "_device", "_failure", "_keep", "_over", "_report", "handle")
+
+    def __init__(
+        self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]
+    ) -> None:
+        self.handle = handle
+        self._device = device
+        self._keep = keep
+        self._report = report
+        self._before = before
+        self._over = False
+        self._failure: Exception | None = None
+
+    def wait(self) -> None:
+        """Block until the work is over. Raises what it failed with."""
+        if not self._over:
+            try:
+                self._device.device.wait_event_host(self.handle)
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        if self._failure is not None:
+            raise self._failure
+
+    def done(self) -> bool:
+        """Whether the work is over, without waiting."""
+        if not self._over:
+            try:
+                if not self._device.device.event_done(self.handle):
+                    return False
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        return True
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call once the work is over, on a thread of the device that sleeps until then."""
+        self._device.watch(self, call)
+
+    def failure(self) -> Exception | None:
+        """What the work failed with, None before it is over."""
+        return self._failure
+
+    def _finish(self) -> None:
+        # Work behind failed work fails with the same error, as on the CPU.
+        before, self._before = self._before, ()
+        for event in before:
+            if isinstance(event, CUDAEvent) and event.done():
+                self._failure = self._failure or event.failure()
+        if self._report is not None:
+            self._failure = self._failure or self._report.failure()
+            self._report = None
+        self._over = True
+        self._keep = None
+
+    def __del__(self) -> None:
+        self._device.retire(self.handle)
+
+
+class Report:
+    """A fault record of one launch: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well."""
+
+    def __init__(self, device: CUDADevice, kernel: str, path: str) -> None:
+        self._device = device
+        self._kernel = kernel
+        self._path = path
+        self.address = device.record()
+        ctypes.c_uint64.from_address(self.address).value = 0
+
+    def failure(self) -> KernelStopped | None:
+        """The error of a check that failed, and the record back to the device."""
+        failure = self.read()
+        self._device.give_record(self.address)
+        return failure
+
+    def read(self) -> KernelStopped | None:
+        """The error of a check that failed since the record was made."""
+        code = ctypes.c_uint64.from_address(self.address).value
+        if code == 0:
+            return None
+        line, block = code >> 32, (code & 0xFFFFFFFF) - 1
+        return KernelStopped(
+            f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
+            points=(f"{self._path}:{line}: the check stands here",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CUDAGraph:
+    """Captured work: `handle` is the executable graph, `keep` what it refers to."""
+
+    handle: int
+    keep: object
+
+
+class CUDAStream:
+    """One CUDA stream."""
+
+    def __init__(self, device: CUDADevice, handle: int) -> None:
+        self._device = device
+        self.handle = handle
+
+    def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
+        """Queue work behind everything submitted to this stream and behind `after`."""
+        device = self._device
+        self._order(after)
+        report = None
+        match work:
+            case CUDAGraph(handle):
+                device.device.launch_graph(handle, self.handle)
+            case Launch():
+                report = device.launch(work, self.handle)
+            case Copy():
+                device.copy(work, self.handle)
+            case Upload():
+                device.write(work, self.handle)
+            case Download():
+                device.read(work, self.handle)
+            case _:
+                raise TypeError(f"{work!r} is no work of the GPU")
+        return self._event((keep, work), report, after)
+
+    def repeat(self, work: Launch, keep: object) -> CUDARepeat:
+        return CUDARepeat(self._device, self, work, keep)
+
+    def mark(self, after: tuple[Event, ...]) -> CUDAEvent:
+        """The end of everything submitted so far and of `after`."""
+        self._order(after)
+        return self._event(None, None, after)
+
+    def keep(self, needed: object) -> None:
+        """Hold on to `needed` until everything submitted so far is over."""
+        self._event(needed, None, ())
+
+    def _order(self, after: tuple[Event, ...]) -> None:
+        device = self._device.device
+        device.enter()
+        for event in after:
+            if isinstance(event, CUDAEvent):
+                device.wait_event(self.handle, event.handle)
+            else:
+                event.wait()
+
+    def _event(self, keep: object, report: Report | None, after: tuple[Event, ...]) -> CUDAEvent:
+        device = self._device.device
+        handle = self._device.fresh_event()
+        device.record(handle, self.handle)
+        event = CUDAEvent(self._device, handle, keep, report, after)
+        self._device.holds(event)
+        return event
+
+
+class CUDARepeat:
+    """A launch whose arguments are packed: a call is one call of the driver."""
+
+    def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch, keep: object) -> None:
+        device.device.enter()
+        program: Program | SimtProgram = work.program
+        self._device = device
+        self._stream = stream
+        self._keep = keep
+        self._report = Report(device, work.kernel, program.kernel.path) if program.checks else None
+        record = self._report.address if self._report is not None else 0
+        self._launch = program.bound(work, stream.handle, record)
+
+    def __call__(self) -> None:
+        self._launch()
+
+    def wait(self) -> None:
+        self._device.device.wait_stream(self._stream.handle)
+        failure = self._report.read() if self._report is not None else None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        self._stream.keep((self._keep, self._report))
+
+
+class CUDADevice:
+    """One GPU as a backend. Thread safe: the driver is, and what this keeps is under one lock."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.name = f"cuda:{device.ordinal}"
+        self._lock = threading.RLock()
+        self._memory = device.new_stream()
+        self._events: deque[int] = deque()
+        self._records: deque[int] = deque()
+        self._pending: deque[CUDAEvent] = deque()
+        self._watcher: ThreadPoolExecutor | None = None
+
+    # ---- bytes
+
+    def allocate(self, nbytes: int) -> CUDABuffer:
+        """Bytes that every stream may use at once: the host waits until the pool has handed them out."""
+        address = self.device.allocate(max(nbytes, 1), self._memory)
+        self.device.wait_stream(self._memory)
+        return CUDABuffer(address, nbytes)
+
+    def free(self, buffer: Buffer) -> None:
+        self.device.free(buffer.address, self._memory)
+
+    def upload(self, target: Strided, source: Array) -> None:
+        host = np.ascontiguousarray(np.broadcast_to(source, target.shape), target.dtype.numpy())
+        if _contiguous(target):
+            self.device.copy_in(target.address, host.ctypes.data, host.nbytes, self._memory)
+            self.device.wait_stream(self._memory)
+            return
+        whole, view = self._window(target)
+        view[...] = host
+        self.device.copy_in(target.address, whole.ctypes.data, whole.nbytes, self._memory)
+        self.device.wait_stream(self._memory)
+
+    def download(self, source: Strided) -> Array:
+        if _contiguous(source):
+            host = np.empty(source.shape, source.dtype.numpy())
+            self.device.copy_out(host.ctypes.data, source.address, host.nbytes, self._memory)
+            self.device.wait_stream(self._memory)
+            return host
+        return self._window(source)[1].copy()
+
+    def _window(self, strided: Strided) -> tuple[Array, Array]:
+        """The bytes from the first to the last element on the host, and the elements as a view of them."""
+        reach = sum((n - 1) * s for n, s in zip(strided.shape, strided.strides, strict=True))
+        whole = np.empty(reach + strided.dtype.numpy().itemsize, np.uint8)
+        self.device.copy_out(whole.ctypes.data, strided.address, whole.nbytes, self._memory)
+        self.device.wait_stream(self._memory)
+        view = np.ndarray(strided.shape, strided.dtype.numpy(), whole.data, 0, strided.strides)
+        return whole, view
+
+    # ---- streams
+
+    def stream(self) -> CUDAStream:
+        return CUDAStream(self, self.device.new_stream())
+
+    def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
+        """Capture the work on a stream of its own; it runs when the graph is submitted."""
+        stream = self.device.new_stream()
+        self.device.begin_capture(stream)
+        try:
+            for item in work:
+                match item:
+                    case Launch():
+                        self.launch(item, stream)
+                    case Copy():
+                        self.copy(item, stream)
+                    case Upload():
+                        self.write(item, stream)
+                    case Download():
+                        self.read(item, stream)
+        finally:
+            handle = self.device.end_capture(stream)
+        return CUDAGraph(handle, work)
+
+    # ---- work
+
+    def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
+        """The loaded kernel for one specialisation."""
+        self.device.enter()
+        return load(self.device, report, key)
+
+    def compile_simt(
+        self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
+    ) -> SimtProgram:
+        """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
+        return SimtProgram(self.device, report.kernel, function, block, shared, Once())
+
+    def launch(self, work: Launch, stream: int) -> Report | None:
+        """Submit a kernel; its fault record if it has checks."""
+        program: Program | SimtProgram = work.program
+        report = Report(self, work.kernel, program.kernel.path) if program.checks else None
+        program.launch(work, stream, report.address if report is not None else 0)
+        return report
+
+    def copy(self, work: Copy, stream: int) -> None:
+        if _contiguous(work.target) and _contiguous(work.source):
+            size = work.source.dtype.numpy().itemsize * int(np.prod(work.source.shape))
+            self.device.copy(work.target.address, work.source.address, size, stream)
+            return
+        self.device.wait_stream(stream)
+        self.upload(work.target, self.download(work.source))
+
+    def write(self, work: Upload, stream: int) -> None:
+        """From the host, behind what the stream did before."""
+        self.device.wait_stream(stream)
+        self.upload(work.target, work.source)
+
+    def read(self, work: Download, stream: int) -> None:
+        self.device.wait_stream(stream)
+        work.target[...] = self.download(work.source)
+
+    # ---- what submissions share
+
+    def fresh_event(self) -> int:
+        with self._lock:
+            if self._events:
+                return self._events.popleft()
+        return self.device.new_event()
+
+    def holds(self, event: CUDAEvent) -> None:
+        """Keep `event` until it is done; let go of those that are."""
+        finished: list[CUDAEvent] = []
+        with self._lock:
+            self._pending.append(event)
+            while len(self._pending) > 1 and self._pending[0].done():
+                finished.append(self._pending.popleft())
+        # Dropped outside the lock: the last reference to a buffer may go with them.
+        finished.clear()
+
+    def retire(self, handle: int) -> None:
+        """An event that nobody waits for any more."""
+        self._events.append(handle)
+
+    def record(self) -> int:
+        with self._lock:
+            if not self._records:
+                base = self.device.allocate_pinned(4096)
+                self._records.extend(range(base, base + 4096, 8))
+            return self._records.popleft()
+
+    def give_record(self, address: int) -> None:
+        self._records.append(address)
+
+    def watch(self, event: CUDAEvent, call: Callable[[], None]) -> None:
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = ThreadPoolExecutor(2, "tilecheck-watch")
+
+        def wait() -> None:
+            self.device.enter()
+            try:
+                event.wait()
+            finally:
+                # Whoever waits for the op gets its error; the call is due either way.
+                call()
+
+        self._watcher.submit(wait)
+
+
+def _contiguous(strided: Strided) -> bool:
+    expected = strided.dtype.numpy().itemsize
+    for extent, stride in zip(reversed(strided.shape), reversed(strided.strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+@cache
+def device(ordinal: int = 0) -> CUDADevice:
+    """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
+    return CUDADevice(Device.open(ordinal))
+
+
+def borrowed_from(owner: Any) -> tuple[CUDABuffer, Layout, Any, bool, Any]:
+    """Another library's device array: its bytes, layout, dtype and whether it may be written.
+
+    Waits for the stream that the array says it is being filled on. Raises UsageError for what is no device array.
+    """
+    about = getattr(owner, "__cuda_array_interface__", None)
+    if about is None:
+        raise UsageError(
+            f"a `{type(owner).__name__}` is no array of the GPU, and this process computes on {device().name}",
+            "copy it with `tc.asarray(...)`",
+        )
+    address, read_only = about["data"]
+    dtype = np.dtype(about["typestr"])
+    shape = tuple(int(n) for n in about["shape"])
+    strides = about.get("strides")
+    if strides is None:
+        steps = [dtype.itemsize]
+        for extent in reversed(shape[1:]):
+            steps.append(steps[-1] * extent)
+        strides = tuple(reversed(steps)) if shape else ()
+    if min(strides, default=0) < 0:
+        raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
+    stream = about.get("stream")
+    if stream is not None:
+        # 1 and 2 are the two default streams; the legacy one waits for everything that does not opt out.
+        device().device.wait_stream(0 if stream in (1, 2) else int(stream))
+    layout = Layout(0, shape, tuple(int(s) for s in strides))
+    nbytes = layout.region(dtype.itemsize).end if all(shape) else 0
+    return CUDABuffer(int(address), nbytes), layout, as_dtype(dtype), not read_only, owner

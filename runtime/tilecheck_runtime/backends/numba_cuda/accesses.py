@@ -1,0 +1,178 @@
+"""Loads and stores of a kernel: which array, which index, which form.
+
+What each access may rely on is decided here from the facts: whole tiles, vectors, the block's own frame for sub-tiles.
+A sub-tile is an ordinary tile of a smaller array, the block's own tile clipped at the array's edge, so sub-tiles clip
+there and never reach a neighbour's elements, whether they divide or not.
+
+Invariant: stores of one block happen in program order. Whole tiles have one layout, so a thread meets only its own
+elements; where a kernel cuts a tensor into sub-tiles, a barrier follows every access to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from llvmlite import ir
+
+from tilecheck.ir.kernel import Expr, OpCall
+from tilecheck.ir.types import IndexType, SubTilesType, TensorType, TileType, TupleType, ViewType
+from tilecheck_runtime.backends.numba_cuda import memory
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
+from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
+from tilecheck_runtime.backends.numba_cuda.registers import I8, SIZE, Value, constant
+from tilecheck_runtime.backends.numba_cuda.shared import barrier
+from tilecheck_runtime.backends.numba_cuda.tiles import Held
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+
+_PADS: Final = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
+    """`z.load()`, `xs[i, k]`, `load_like(x, z)`: a tile from an array."""
+    source = low.types[call.args[0]]
+    shape = tile_shape(low.tile_type(call))
+    layout = want if want is not None and want.shape == shape else low.plan.layout(shape)
+    pad: float | None = None
+    permute = tuple(range(len(shape)))
+    rest = call.args[1:]
+    cut = False
+    match source:
+        case ViewType(array=array, permute=order, pad=padding):
+            permute = order
+            pad = _PADS[padding] if isinstance(padding, str) else padding
+            index = index_text(low, rest)
+        case SubTilesType(array=array):
+            index, cut = index_text(low, rest), True
+        case TensorType(name=array, access=access):
+            rest = rest[1:] if call.op == "load_like" else rest
+            if access == "Shared" and call.op != "load_like":
+                index = "(" + "int64(0), " * len(shape) + ")"
+            else:
+                index = index_text(low, rest) if rest else _block_index(len(shape))
+        case _:
+            raise AssertionError(f"a load of {type(source).__name__}")
+    _check_index(low, call, array, rest, shape, permute, cut)
+    form = _form(low, array, shape, permute, layout, cut)
+    filler = constant(form.dtype, pad if pad is not None else 0)
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        base, extents, strides, at = args
+        in_memory = builder.zext(filler, I8) if form.dtype == "bool_" else filler
+        return memory.load_tile(builder, form, base[0], extents, strides, at, in_memory)
+
+    key = (form, None if pad is None else repr(pad))
+    name = low.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
+    base, extents, strides = _place(low, array, permute, cut)
+    held = low.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
+    if array in low.cut:
+        emit_barrier(low)
+    return held
+
+
+def store(low: Lowering, call: OpCall) -> None:
+    """`z.store(tile)`, with an index for mapped partitions and sub-tiles."""
+    target, kind = low.types[call.args[0]], low.types[call.args[1]]
+    assert isinstance(kind, TileType)
+    shape = tile_shape(kind)
+    held = low.tile(call.args[1], None)
+    rest = call.args[2:]
+    cut = isinstance(target, SubTilesType)
+    match target:
+        case SubTilesType(array=array):
+            index = index_text(low, rest)
+        case TensorType(name=array):
+            index = index_text(low, rest) if rest else _block_index(len(shape))
+        case _:
+            raise AssertionError(f"a store to {type(target).__name__}")
+    order = tuple(range(len(shape)))
+    _check_index(low, call, array, rest, shape, order, cut)
+    form = _form(low, array, shape, order, held.layout, cut)
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        base, extents, strides, at, values = args
+        memory.store_tile(builder, form, base[0], extents, strides, at, values)
+        return ()
+
+    name = low.out.intrinsic(f"store_{form.dtype}", form, 5, None, build)
+    base, extents, strides = _place(low, array, order, cut)
+    low.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
+    if array in low.cut:
+        emit_barrier(low)
+
+
+def tile_count(low: Lowering, array: str, axis: int, tile: int, local: bool) -> str:
+    """How many tiles of `tile` elements cover `array` along `axis`, or the block's own tile of it."""
+    if local:
+        return str(-(-low.own[array][axis] // tile))
+    return f"(({low.variable(array)}_n{axis} + {tile - 1}) // {tile})"
+
+
+def _check_index(
+    low: Lowering,
+    call: OpCall,
+    array: str,
+    items: Sequence[Expr],
+    shape: tuple[int, ...],
+    permute: Sequence[int],
+    cut: bool,
+) -> None:
+    """The checks that stay at this access, one per axis that the ladder could not prove."""
+    for axis in low.in_place.get(call, ()):
+        whole = len(items) == 1 and isinstance(low.types[items[0]], IndexType | TupleType)
+        index = f"{low.scalar(items[0])}[{axis}]" if whole else low.scalar(items[axis])
+        tiles = tile_count(low, array, permute[axis], shape[axis], cut)
+        low.fault_unless(f"(0 <= {index} and {index} < {tiles})", call.span.line)
+
+
+def _form(
+    low: Lowering, array: str, shape: tuple[int, ...], permute: Sequence[int], layout: Layout, cut: bool
+) -> memory.Global:
+    facts = low.facts[array]
+    own = low.own.get(array, shape)
+    in_order = tuple(permute) == tuple(range(len(shape)))
+    vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear | Fragments)
+    whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
+    if cut:
+        vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
+        whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
+    return memory.Global(facts.dtype, layout, whole, vectors)
+
+
+def _place(low: Lowering, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
+    """Address, extents and strides of an access, as text; of sub-tiles those of the block's own tile."""
+    name, facts = low.variable(array), low.facts[array]
+
+    def stride(axis: int) -> str:
+        return "int64(1)" if facts.unit and axis == facts.rank - 1 else f"{name}_s{axis}"
+
+    strides = "(" + "".join(f"{stride(a)}, " for a in permute) + ")"
+    if not cut:
+        return name, "(" + "".join(f"{name}_n{a}, " for a in permute) + ")", strides
+    own = low.own[array]
+    start = " + ".join(f"b{a} * {tile} * {stride(a)}" for a, tile in enumerate(own))
+    extents = "".join(f"min(int64({tile}), {name}_n{a} - b{a} * {tile}), " for a, tile in enumerate(own))
+    return f"{name} + ({start}) * {SIZE[facts.dtype]}", f"({extents})", strides
+
+
+def index_text(low: Lowering, items: Sequence[Expr]) -> str:
+    """The indices of an access as a tuple of int64."""
+    if len(items) == 1 and isinstance(low.types[items[0]], IndexType | TupleType):
+        return low.scalar(items[0])
+    return "(" + "".join(f"int64({low.scalar(i)}), " for i in items) + ")"
+
+
+def _block_index(rank: int) -> str:
+    return "(" + "".join(f"b{axis}, " for axis in range(rank)) + ")"
+
+
+def emit_barrier(low: Lowering) -> None:
+    """A block barrier between two statements."""
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        barrier(builder)
+        return ()
+
+    low.out.line(f"{low.out.intrinsic('barrier', None, 0, None, build)}()")

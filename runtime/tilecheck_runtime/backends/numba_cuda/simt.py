@@ -1,0 +1,118 @@
+"""SIMT kernels on the GPU: compiled by numba-cuda as written, launched by us.
+
+The contract and the proof leave no trace in the code: what numba sees is the user's function with its own globals. One
+compilation per combination of dtypes, ranks and contiguity, made at the first launch that needs it.
+
+numba's kernel ABI flattens an array into two object pointers (null for us), element count, element size, address, extents
+and strides in bytes, 8 bytes each; scalars are 64-bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from tilecheck.ir.kernel import Kernel
+from tilecheck_runtime.backends import Grid, Launch, Operand, Strided
+from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed, link, numba_ptx
+from tilecheck_runtime.backends.numba_cuda.registers import SIZE
+from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.specialise import Once
+
+# What one argument looks like to numba: dtype, rank and contiguity of an array, or the kind of a scalar.
+Seen = tuple[str, int, bool] | str
+
+
+@dataclass(frozen=True, slots=True)
+class SimtProgram:
+    """One SIMT kernel with its block; `compiled` by what its arguments look like."""
+
+    device: Device
+    kernel: Kernel
+    function: FunctionType
+    block: Grid
+    shared: int
+    compiled: Once[tuple[Seen, ...], Function]
+
+    checks = False
+
+    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
+        """A call that submits the kernel, its arguments packed once."""
+        seen: list[Seen] = []
+        formats = ""
+        values: list[int | float] = []
+        for param in self.kernel.params:
+            value = work.arguments[param.name]
+            if isinstance(value, Operand):
+                array = value.array
+                rank = len(array.shape)
+                seen.append((array.dtype.name, rank, _contiguous(array)))
+                count = 1
+                for extent in array.shape:
+                    count *= extent
+                formats += "PPqqP" + "q" * (2 * rank)
+                values += [0, 0, count, SIZE[array.dtype.name], array.address, *array.shape, *array.strides]
+            else:
+                kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
+                seen.append(kind)
+                formats += {"bool": "?", "int": "q", "float": "d"}[kind]
+                values.append(value)
+        function = self.compiled.get(tuple(seen), lambda: self._compile(tuple(seen)))
+        packed = function.pack(formats, values)
+        return packed.bound(work.grid, self.block, self.shared, stream)
+
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel."""
+        self.bound(work, stream, record)()
+
+    def _compile(self, seen: tuple[Seen, ...]) -> Function:
+        from numba import types
+
+        kinds: list[Any] = []
+        for argument in seen:
+            if isinstance(argument, str):
+                kinds.append({"bool": types.boolean, "int": types.int64, "float": types.float64}[argument])
+            else:
+                dtype, rank, contiguous = argument
+                kinds.append(types.Array(_element(dtype), rank, "C" if contiguous else "A"))
+        threads = self.block[0] * self.block[1] * self.block[2]
+        try:
+            ptx, entry = numba_ptx(self.function, types.void(*kinds), threads, self.device.capability)
+        except CompileFailed as error:
+            raise LaunchRefused(f"numba-cuda does not compile `{self.kernel.name}`: {error}") from error
+        function = self.device.load(link([ptx], self.device.capability), entry)
+        if self.shared + function.shared_bytes > self.device.limits.shared_opt_in:
+            raise LaunchRefused(
+                f"`{self.kernel.name}` needs {self.shared} + {function.shared_bytes} bytes of shared memory a block, "
+                f"{self.device.name} has {self.device.limits.shared_opt_in}"
+            )
+        if function.registers * threads > self.device.limits.registers_per_block:
+            raise LaunchRefused(
+                f"`{self.kernel.name}` needs {function.registers} registers x {threads} threads = "
+                f"{function.registers * threads}, {self.device.name} has {self.device.limits.registers_per_block} a block",
+                "use fewer threads",
+            )
+        if self.shared + function.shared_bytes > self.device.limits.shared_per_block:
+            function.allow_shared(self.shared)
+        return function
+
+
+def _element(dtype: str) -> Any:
+    from numba import types
+
+    if dtype == "bool_":
+        return types.boolean
+    kind = {"f": "float", "i": "int", "u": "uint"}[dtype[0]]
+    return getattr(types, f"{kind}{dtype[1:]}")
+
+
+def _contiguous(array: Strided) -> bool:
+    expected = SIZE[array.dtype.name]
+    for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True

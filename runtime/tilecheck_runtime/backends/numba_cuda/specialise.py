@@ -1,0 +1,113 @@
+"""From a checked kernel and a specialisation key to a loaded kernel, and from a launch to the driver call.
+
+`compile_for` needs no GPU; `load` needs one. The device's limits are compared before the driver is asked, and the refusal
+shows the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilecheck.ir.kernel import Kernel, TensorParam
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import Launch, Operand
+from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
+from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
+from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.backends.numba_cuda.registers import SIZE
+from tilecheck_runtime.driver import Device, Function, Packed
+from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.specialise import Key, TensorKey
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled and loaded kernel."""
+
+    kernel: Kernel
+    lowered: Lowered
+    binary: Binary
+    function: Function
+
+    @property
+    def checks(self) -> bool:
+        """Whether a check remains in the kernel."""
+        return self.lowered.checks
+
+    def pack(self, work: Launch, record: int) -> Packed:
+        """The arguments as the kernel takes them; `record` is the address of its fault record, 0 without checks."""
+        values: list[int | float] = []
+        for param in self.kernel.params:
+            value = work.arguments[param.name]
+            if isinstance(value, Operand):
+                array = value.array
+                size = SIZE[array.dtype.name]
+                values += [array.address, *array.shape, *(s // size for s in array.strides)]
+            else:
+                values.append(value)
+        return self.function.pack(self.lowered.formats, [*values, *work.grid, record])
+
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel."""
+        self.bound(work, stream, record)()
+
+    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
+        """A call that submits the kernel, its arguments packed once."""
+        blocks = work.grid[0] * work.grid[1] * work.grid[2]
+        packed = self.pack(work, record)
+        return packed.bound((blocks, 1, 1), (self.lowered.threads, 1, 1), self.lowered.shared, stream)
+
+
+def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
+    """What the code may rely on for each array: the key says it."""
+    facts: dict[str, Facts] = {}
+    for param, known in zip(kernel.params, key.arguments, strict=True):
+        if isinstance(param, TensorParam) and known is not None:
+            facts[param.name] = _facts(known)
+    return facts
+
+
+def _facts(known: TensorKey) -> Facts:
+    rank, size = len(known.extents), SIZE[known.dtype]
+    rows = all(divisor * size % 16 == 0 for divisor in known.strides[:-1])
+    return Facts(known.dtype, rank, known.unit == rank - 1, known.address >= 16 and rows, known.extents)
+
+
+def compile_for(
+    report: TileReport, key: Key, capability: tuple[int, int], *, line_info: bool = False
+) -> tuple[Lowered, Binary]:
+    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
+    kernel = report.kernel
+    maps = {
+        param.name: known.map_shape
+        for param, known in zip(kernel.params, key.arguments, strict=True)
+        if known is not None and known.map_shape is not None
+    }
+    lowered = lower(report, facts_of(kernel, key), maps=maps)
+    binary = build(
+        lowered.name,
+        lowered.source,
+        lowered.namespace,
+        lowered.formats,
+        lowered.threads,
+        capability,
+        blocks_per_multiprocessor=lowered.resident,
+        line_info=line_info,
+    )
+    return lowered, binary
+
+
+def load(device: Device, report: TileReport, key: Key) -> Program:
+    """Compile for `device` and load. Raises `LaunchRefused` where its limits cannot hold the kernel."""
+    lowered, binary = compile_for(report, key, device.capability)
+    if lowered.shared > device.limits.shared_opt_in:
+        raise LaunchRefused(
+            f"`{lowered.name}` needs {lowered.shared} bytes of shared memory a block, {device.name} has "
+            f"{device.limits.shared_opt_in}",
+            "use smaller tiles",
+        )
+    function = device.load(binary.image, binary.entry)
+    if lowered.shared + function.shared_bytes > device.limits.shared_per_block:
+        function.allow_shared(lowered.shared)
+    return Program(report.kernel, lowered, binary, function)

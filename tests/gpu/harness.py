@@ -1,0 +1,187 @@
+"""One checked kernel on three executors: the interpreter, numba-cuda and Tile IR, from NumPy arrays to NumPy arrays.
+
+Below the runtime on purpose: what is compared is the code that each lowering makes, not how tensors travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilecheck.interp import tile as interpreter
+from tilecheck.interp.arguments import TensorArgument, TileMap
+from tilecheck.ir.kernel import TensorParam
+from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends.numba_cuda.compile import build
+from tilecheck_runtime.backends.numba_cuda.lower import lower as lower_numba
+from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin
+from tilecheck_runtime.backends.tile_ir.lower import lower as lower_tile
+from tilecheck_runtime.driver import Device
+
+Array = npt.NDArray[Any]
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel for given extents, its arguments by name, and how what it writes is cut."""
+
+    report: TileReport
+    arguments: Mapping[str, Any]
+    grid: Grid
+    tiles: Mapping[str, tuple[int, ...]]
+    maps: Mapping[str, TileMap]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The parameters that are not `Shared`."""
+        return tuple(
+            p.name
+            for p in self.report.kernel.params
+            if isinstance(p, TensorParam) and p.access is not None and p.access.value != "Shared"
+        )
+
+
+def dtype_name(array: Array) -> str:
+    """The short name of an array's dtype."""
+    names = {"bool": "bool_", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+    name = array.dtype.name
+    if name in names:
+        return names[name]
+    kind = {"f": "f", "i": "i", "u": "u"}[array.dtype.kind]
+    return f"{kind}{8 * array.dtype.itemsize}"
+
+
+def interpreted(call: Call) -> dict[str, Array]:
+    """What the interpreter leaves in the written arrays."""
+    copies: dict[str, Any] = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in call.arguments.items()}
+    arguments = {
+        n: TensorArgument(a, call.tiles.get(n), call.maps.get(n)) if isinstance(a, np.ndarray) else a
+        for n, a in copies.items()
+    }
+    dims = {key: decl.size for key, decl in call.report.kernel.dims.items() if decl.size is not None}
+    interpreter.run(call.report, arguments, call.grid, dims)
+    return {n: copies[n] for n in call.written}
+
+
+class OnDevice:
+    """The arrays of a call in device memory, and a stream."""
+
+    def __init__(self, device: Device, call: Call) -> None:
+        self.device = device
+        self.call = call
+        self.stream = device.new_stream()
+        self.addresses: dict[str, int] = {}
+        for name, value in call.arguments.items():
+            if isinstance(value, np.ndarray):
+                host = np.ascontiguousarray(value)
+                self.addresses[name] = device.allocate(max(host.nbytes, 1), self.stream)
+                device.copy_in(self.addresses[name], host.ctypes.data, host.nbytes, self.stream)
+        self.record = device.allocate_pinned(8)
+        np.ctypeslib.as_array((np.ctypeslib.ctypes.c_uint64 * 1).from_address(self.record))[0] = 0
+
+    def fault(self) -> int:
+        """The fault record: 0 while all is well."""
+        return int(np.ctypeslib.ctypes.c_uint64.from_address(self.record).value)
+
+    def results(self) -> dict[str, Array]:
+        """The written arrays, once the stream is done; frees everything."""
+        found: dict[str, Array] = {}
+        for name in self.call.written:
+            found[name] = np.empty_like(np.ascontiguousarray(self.call.arguments[name]))
+            self.device.copy_out(found[name].ctypes.data, self.addresses[name], found[name].nbytes, self.stream)
+        self.device.wait_stream(self.stream)
+        for address in self.addresses.values():
+            self.device.free(address, self.stream)
+        return found
+
+
+def strides_of(array: Array) -> tuple[int, ...]:
+    """Strides of the contiguous copy, in elements."""
+    host = np.ascontiguousarray(array)
+    return tuple(s // host.itemsize for s in host.strides)
+
+
+def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[str, Array]:
+    """What the numba-cuda lowering leaves in the written arrays. Raises AssertionError with the record of a fault."""
+    on = OnDevice(device, call)
+    facts = {
+        n: Facts.of(dtype_name(call.arguments[n]), address, call.arguments[n].shape, strides_of(call.arguments[n]))
+        for n, address in on.addresses.items()
+    }
+    code = lower_numba(call.report, facts, maps={n: m.shape for n, m in call.maps.items()}, threads=threads)
+    binary = build(
+        code.name,
+        code.source,
+        code.namespace,
+        code.formats,
+        code.threads,
+        device.capability,
+        blocks_per_multiprocessor=code.resident,
+    )
+    function = device.load(binary.image, binary.entry)
+    if code.shared + function.shared_bytes > device.limits.shared_per_block:
+        function.allow_shared(code.shared)
+    values: list[Any] = []
+    for param in call.report.kernel.params:
+        value = call.arguments[param.name]
+        if isinstance(value, np.ndarray):
+            values += [on.addresses[param.name], *value.shape, *strides_of(value)]
+        else:
+            values.append(value)
+    packed = function.pack(code.formats, [*values, *call.grid, on.record])
+    packed.launch((call.grid[0] * call.grid[1] * call.grid[2], 1, 1), (code.threads, 1, 1), code.shared, on.stream)
+    found = on.results()
+    assert on.fault() == 0, f"a check failed at line {on.fault() >> 32}"
+    return found
+
+
+def tile_facts(call: Call, addresses: Mapping[str, int]) -> dict[str, ArrayFacts]:
+    """What the Tile IR compiler may rely on."""
+    facts: dict[str, ArrayFacts] = {}
+    for name in addresses:
+        array = call.arguments[name]
+        strides = strides_of(array)
+        facts[name] = ArrayFacts(
+            dtype_name(array),
+            array.ndim,
+            array.size >= 2**31,
+            strides[-1] == 1,
+            16,
+            tuple(min(n & -n, 16) for n in array.shape),
+            tuple(min(s & -s, 16) for s in strides),
+        )
+    return facts
+
+
+def with_tile_ir(device: Device, call: Call) -> dict[str, Array]:
+    """What the Tile IR lowering leaves in the written arrays."""
+    on = OnDevice(device, call)
+    facts = tile_facts(call, on.addresses)
+    lowered = lower_tile(call.report, {n: m.shape for n, m in call.maps.items()})
+    scalars = {n: "f32" if isinstance(v, float) else "i64" for n, v in call.arguments.items() if n not in facts}
+    architecture = f"sm_{device.capability[0]}{device.capability[1]}"
+    image, entry = compile_cubin(lowered, call.report.kernel, facts, scalars, architecture)
+    function = device.load(image, entry)
+    formats, values = "", []
+    for param in call.report.kernel.params:
+        value = call.arguments[param.name]
+        if isinstance(value, np.ndarray):
+            letter = "q" if facts[param.name].wide else "i"
+            formats += "P" + letter * (2 * value.ndim)
+            values += [on.addresses[param.name], *value.shape, *strides_of(value)]
+        else:
+            formats += "f" if isinstance(value, float) else "q"
+            values.append(value)
+    if lowered.checks:
+        formats += "Pqq"
+        values += [on.record, 1, 1]
+    function.pack(formats, values).launch(call.grid, (1, 1, 1), 0, on.stream)
+    found = on.results()
+    assert on.fault() == 0, f"a check failed at line {on.fault() >> 32}"
+    return found

@@ -1,0 +1,65 @@
+"""The kernel cache on disk: private, checked, and never in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tilecheck_runtime import disk_cache
+from tilecheck_runtime.errors import UsageError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "kernels"
+    disk_cache.enable(path)
+    yield path
+    disk_cache.disable()
+
+
+def test_off_by_default_nothing_is_written(tmp_path: Path) -> None:
+    disk_cache.write("k", b"payload")
+    assert disk_cache.read("k") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_comes_back(folder: Path) -> None:
+    assert disk_cache.read("k") is None
+    disk_cache.write("k", b"payload")
+    assert disk_cache.read("k") == b"payload"
+    assert disk_cache.statistics() == disk_cache.Statistics(hits=1, misses=1)
+    assert [p.name for p in folder.iterdir()] == ["k"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+def test_a_damaged_entry_is_a_miss_and_goes(folder: Path, damage: str) -> None:
+    disk_cache.write("k", b"payload")
+    data = bytearray((folder / "k").read_bytes())
+    data[-1] ^= 1
+    (folder / "k").write_bytes({"flip": bytes(data), "cut": bytes(data[:-3]), "empty": b""}[damage])
+    assert disk_cache.read("k") is None
+    assert disk_cache.statistics().corrupt == 1
+    assert not (folder / "k").exists()
+
+
+def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    os.chmod(shared, 0o755)
+    with pytest.raises(UsageError, match="mode 755"):
+        disk_cache.enable(shared)
+
+
+def test_a_vanished_folder_costs_an_error_count_only(folder: Path) -> None:
+    folder.rmdir()
+    disk_cache.write("k", b"payload")
+    assert disk_cache.read("k") is None
+    assert disk_cache.statistics().errors == 1
+
+
+def test_keys_tell_parts_apart() -> None:
+    assert disk_cache.key_of("ab", "c") != disk_cache.key_of("a", "bc")
+    assert disk_cache.key_of(("a", 1)) == disk_cache.key_of(("a", 1))

@@ -1,0 +1,117 @@
+"""The numba-cuda lowering without a GPU: every row has one, and what it generates compiles."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("cuda.bindings")
+
+from tests.op_kernels import CASES, Case, module_text
+from tilecheck.frontend.tile import read_function
+from tilecheck.ir.kernel import TensorParam
+from tilecheck.ops.row import OPS
+from tilecheck.verify.tile import TileReport, check_kernel
+from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
+from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
+from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
+from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
+
+SIZES = {"BM": 8, "BN": 64, "BM2": 32, "BK": 512, "HALF": 32}
+# Rows that are no tile-valued op: memory, indices, scalars and what has an effect alone.
+ELSEWHERE = {
+    *("load", "store", "load_tile", "load_like", "partition", "tiles", "num_tiles"),
+    *("indices", "indices_with", "at", "block_id", "num_blocks"),
+    *("item", "int", "float", "bool", "print", "device_assert"),
+}
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    path: Path = tmp_path_factory.mktemp("ops") / "op_kernels_generated.py"
+    path.write_text(module_text())
+    spec = importlib.util.spec_from_file_location("op_kernels_generated", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def sizes_of(case: Case) -> dict[str, int]:
+    return {**SIZES, "BM": 64, "BN": 32} if case.op in ("mma", "matmul") else SIZES
+
+
+def report_of(kernels: ModuleType, case: Case) -> TileReport:
+    kernel = read_function(getattr(kernels, case.name).fn)
+    dims = {key: sizes_of(case)[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
+    report = check_kernel(kernel, dims)
+    assert [f.message for f in report.faults if f.rule not in ("partial-coverage", "void-lanes")] == []
+    return report
+
+
+def lowered(report: TileReport, divisor: int = 16) -> Lowered:
+    facts = {
+        p.name: Facts(p.dtype or "f32", len(p.extents or ()), True, True, (divisor,) * len(p.extents or ()))
+        for p in report.kernel.params
+        if isinstance(p, TensorParam)
+    }
+    return lower(report, facts)
+
+
+def test_every_row_has_a_lowering() -> None:
+    assert set(ELEMENTWISE) | set(TILE_OPS) | ELSEWHERE == set(OPS)
+
+
+def test_every_tile_op_has_a_kernel_to_compare_backends_on() -> None:
+    assert {case.op for case in CASES} == set(OPS) - ELSEWHERE
+
+
+def chosen() -> list[Case]:
+    """One case per row, the first; all dtypes run on the device."""
+    first: dict[str, Case] = {}
+    for case in CASES:
+        first.setdefault(case.op, case)
+    return list(first.values())
+
+
+@pytest.mark.parametrize("case", chosen(), ids=lambda case: case.name)
+def test_a_row_compiles(kernels: ModuleType, case: Case) -> None:
+    code = lowered(report_of(kernels, case))
+    ptx, entry = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    assert f".entry {entry}" in ptx
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=str)
+@pytest.mark.parametrize("name", ["add_f16", "max_f32_1", "mma_f16", "astype_f32_bf16"])
+def test_older_architectures_compile(kernels: ModuleType, name: str, capability: tuple[int, int]) -> None:
+    if capability < (8, 0) and name in ("mma_f16", "astype_f32_bf16"):
+        pytest.skip("bf16 and these tensor core shapes need sm_80")
+    (case,) = [c for c in CASES if c.name == name]
+    code = lowered(report_of(kernels, case))
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, capability)
+    assert f".target sm_{capability[0]}{capability[1]}" in ptx
+
+
+def test_aligned_whole_tiles_move_16_bytes_at_a_time(kernels: ModuleType) -> None:
+    (case,) = [c for c in CASES if c.name == "add_f32"]
+    code = lowered(report_of(kernels, case), divisor=4096)
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    assert ptx.count("ld.global.v4.f32") == 8
+    assert ptx.count("st.global.v4.f32") == 4
+    assert "ld.global.f32" not in ptx
+
+
+def test_the_source_is_readable(kernels: ModuleType) -> None:
+    (case,) = [c for c in CASES if c.name == "add_f32"]
+    lines = lowered(report_of(kernels, case)).source.splitlines()
+    assert lines[0].startswith("def add_f32(z, z_n0, z_n1, z_s0, z_s1, x,")
+    assert sum("load_f32" in line for line in lines) == 2
+    assert sum("add_0(" in line for line in lines) == 1

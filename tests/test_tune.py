@@ -1,0 +1,185 @@
+"""Timing and tuning: repetitions, the correctness gate, clones, and the record of a run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilecheck as tc
+from tests.launch_kernels import BM, move, row_sums
+from tilecheck import Mut, Shared, Tensor, f32
+from tilecheck_runtime.bench import Timing
+from tilecheck_runtime.tune import Tuned
+
+SIZES = [{"BM": 8}, {"BM": 16}, {"BM": 32}]
+
+
+@tc.kernel
+def halve(z: Tensor[Mut, f32, BM]) -> None:
+    z.store(0.5 * z.load())
+
+
+@tc.kernel
+def depends_on_the_tile(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, BM]) -> None:
+    z.store(x.load() + float(BM))
+
+
+def tune_move(z: Any, x: Any, **options: Any) -> Tuned:
+    return tc.autotune(move, SIZES, lambda BM: (z.partition(BM), x), **options)
+
+
+def refused(call: Callable[[], object]) -> tc.TilecheckError:
+    with pytest.raises(tc.TilecheckError) as caught:
+        call()
+    return caught.value
+
+
+# ---- timing
+
+
+def test_quantiles() -> None:
+    assert Timing((3.0,)).quantile(0.2) == Timing((3.0,)).median == 3
+    timing = Timing((4.0, 1.0, 3.0, 2.0))
+    assert (timing.quantile(0), timing.median, timing.quantile(1)) == (1, 2.5, 4)
+    many = Timing(tuple(np.random.default_rng(1).random(101)))
+    for q in (0.1, 0.5, 0.9):
+        assert many.quantile(q) == pytest.approx(np.quantile(many.samples, q))
+    assert isinstance(refused(lambda: timing.quantile(1.5)), tc.UsageError)
+
+
+def test_pairs_alternate_as_often() -> None:
+    order: list[str] = []
+    result = tc.do_bench_paired(lambda: order.append("a"), lambda: order.append("b"), warm_up=0, measured=1e-9)
+    assert len(result.a) == len(result.b) == 5
+    assert order == ["a", "b"] * 6
+    z, x = tc.zeros(64), tc.ones(64)
+    timing = tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
+    assert len(timing) == 5 and timing.median > 0
+    assert z.numpy().sum() == 64
+
+
+def test_errors_of_the_timed_function_pass_through() -> None:
+    def fail() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        tc.do_bench_paired(lambda: None, fail)
+    with pytest.raises(ValueError, match="mine"):
+        tc.do_bench(fail)
+
+
+# ---- tuning
+
+
+def test_the_winner_is_launched_on_the_callers_data() -> None:
+    z, x = tc.zeros(64), tc.randn(64, seed=1)
+    found = tune_move(z, x)
+    assert z.numpy().sum() == 0
+    assert [trial.config for trial in found.trials] == SIZES
+    assert all(trial.seconds and trial.error is None for trial in found.trials)
+    found.op().sync()
+    assert np.array_equal(z.numpy(), x.numpy())
+
+
+def test_dims_of_the_body_are_bound_too() -> None:
+    z, x = tc.zeros(8), tc.ones(8, 64)
+    configs = [{"BM": 4, "BK": 16}, {"BM": 8, "BK": 32}]
+    found = tc.autotune(row_sums, configs, lambda BM, BK: (z.partition(BM), x))
+    found.op().sync()
+    assert z.numpy().tolist() == [64] * 8
+
+
+def test_a_kernel_that_updates_in_place_is_tuned_on_clones() -> None:
+    z = tc.ones(64)
+    found = tc.autotune(halve, SIZES, lambda BM: (z.partition(BM),))
+    assert z.numpy().tolist() == [1] * 64
+    found.op().sync()
+    assert z.numpy().tolist() == [0.5] * 64
+
+
+def test_invalid_configurations_are_recorded_and_take_no_part() -> None:
+    z, x = tc.zeros(64), tc.ones(32)
+    configs = [{"BM": 0}, {"BM": 16}, {"BM": 32}]
+    found = tc.autotune(depends_on_the_tile, configs, lambda BM: (z.partition(BM), x))
+    assert found.config == {"BM": 32}
+    assert [trial.error for trial in found.trials] == [
+        "unbound-dim: `where(BM=0)` binds no positive int",
+        "shape-mismatch: the extent of `x` is 32 on axis 0, expected 16: `BM` is 16 from the tile of `z` on axis 0",
+        None,
+    ]
+    error = refused(lambda: tc.autotune(depends_on_the_tile, configs[:2], lambda BM: (z.partition(BM), x)))
+    assert error.message == "no configuration of `depends_on_the_tile` is valid"
+    assert error.points[0].startswith("BM=0: unbound-dim")
+
+
+def test_the_gate_is_what_is_expected_or_the_first_that_ran() -> None:
+    z = tc.zeros(32)
+    xs = {16: tc.ones(16), 32: tc.ones(32)}
+
+    def make(BM: int) -> tuple[Any, ...]:
+        return z.partition(BM), xs[BM]
+
+    configs = [{"BM": 16}, {"BM": 32}]
+    assert tc.autotune(depends_on_the_tile, configs, make).config == {"BM": 16}
+    found = tc.autotune(depends_on_the_tile, configs, make, expected=[np.full(32, 33.0)])
+    assert found.config == {"BM": 32}
+    assert found.trials[0].error == "output 0 differs from what is expected by up to 16"
+
+
+def test_what_is_no_tuning_problem() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    for configs in ([], [{"BM": 8}, {"BM": 8}]):
+        assert isinstance(
+            refused(lambda c=configs: tc.autotune(move, c, lambda BM: (z.partition(BM), x))), tc.UsageError
+        )
+    m = tc.meta(64)
+    error = refused(lambda: tc.autotune(move, SIZES, lambda BM: (m.partition(BM), x)))
+    assert "meta arguments have no data" in error.points[0]
+
+
+# ---- the record
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    log = tmp_path / "tune.jsonl"
+    z, x = tc.zeros(64), tc.ones(64)
+    first = tune_move(z, x, log=log)
+    lines = log.read_text("utf-8").splitlines()
+    assert len(lines) == 4
+    again = tune_move(z, x, log=log)
+    assert again.trials == first.trials
+    log.write_text("\n".join(lines[:2]) + '\n{"name": "BM=1', "utf-8")
+    resumed = tune_move(z, x, log=log)
+    assert resumed.trials[0] == first.trials[0]
+    assert len(log.read_text("utf-8").splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]], "its `version` is 2, this run's is 1"),
+        (lambda lines: [lines[0].replace('"move"', '"copy"'), *lines[1:]], "its `kernel` is 'copy'"),
+        (lambda lines: [lines[0].replace('"meaning": "', '"meaning": "0'), *lines[1:]], "its `meaning` is"),
+        (lambda lines: [lines[0].replace('"cpu"', '"h200"'), *lines[1:]], "its `device` is 'h200'"),
+        (lambda lines: [lines[0].replace("f32[64]", "f32[65]"), *lines[1:]], "its `arguments` is"),
+        (lambda lines: [lines[0].replace('"space": "', '"space": "0'), *lines[1:]], "its `space` is"),
+        (lambda lines: [*lines, lines[1]], "line 5 repeats 'BM=8'"),
+        (lambda lines: [*lines, lines[1].replace("BM=8", "BM=9")], "line 5 is about 'BM=9'"),
+        (lambda lines: [lines[0], json.dumps({"name": "BM=8", "seconds": -1.0, "error": None})], "line 2 has neither"),
+        (lambda lines: ["[]", *lines[1:]], "line 1 is no JSON object"),
+        (lambda lines: [lines[0], "import os"], "line 2 is no JSON"),
+    ],
+)  # fmt: skip
+def test_a_record_of_something_else_is_refused(
+    change: Callable[[list[str]], list[str]], why: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "tune.jsonl"
+    z, x = tc.zeros(64), tc.ones(64)
+    tune_move(z, x, log=log)
+    log.write_text("\n".join(change(log.read_text("utf-8").splitlines())) + "\n", "utf-8")
+    error = refused(lambda: tune_move(z, x, log=log))
+    assert isinstance(error, tc.UsageError)
+    assert why in error.message
