@@ -18,11 +18,12 @@ from mypy.nodes import FuncDef, FuncItem, MypyFile
 from mypy.util import DecodeError, decode_python_encoding
 
 from tilecheck.borrow.host import check_module
-from tilecheck.check import Options, analyse, judge
+from tilecheck.check import analyse
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir import host as ir
+from tilecheck.judge import Options, judge
 from tilecheck.modules import Modules
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.host import read_host
