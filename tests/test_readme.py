@@ -52,5 +52,17 @@ def test_a_block_runs(block: Block, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_error_shown_is_the_error_given() -> None:
+    """The message and the points; thread numbers may be others with another solver."""
+    refused = next(block for block in BLOCKS if block.refused)
+    (found,) = check_text("saxpy.py", refused.code, Modules(), Options()).diagnostics
+    shown = (ROOT / "README.md").read_text("utf-8").partition("$ tilecheck check saxpy.py\n")[2].partition("```")[0]
+    assert f"error[{found.rule}]: {found.message}\n" in shown
+    assert str(found.span) in shown
+    assert f"help: {found.help}\n" in shown
+    for label in found.labels:
+        assert refused.code.split("\n")[label.span.line - 1] in shown
+
+
 def test_there_are_blocks_of_both_kinds() -> None:
     assert {bool(block.refused) for block in BLOCKS} == {True, False}
