@@ -137,7 +137,7 @@ def test_a_block_id_on_another_tensor_compares_the_grid_with_its_tiles() -> None
     refused = refusal(report, {"x": (56,), "z": (64,)}, (8, 1, 1), {"B": 8})
     assert refused is not None and refused.rule == "out-of-bounds"
     assert refused.message == "`k`: the grid has 8 blocks on axis 0, `x` has 7 tiles of 8 on its axis 0"
-    assert refused.help == "pass a `x` of at least 57 elements on axis 0, or fewer blocks"
+    assert refused.help == "`x` needs at least 57 elements on axis 0, or the launch fewer blocks"
 
 
 def test_a_short_input_of_load_like_is_refused_with_both_extents() -> None:

@@ -22,7 +22,8 @@ import libcst as cst
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
-from tilecheck.frontend.names import Function, Names, bound_names
+from tilecheck.frontend.bindings import bound_names
+from tilecheck.frontend.names import Function, Names
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import (
     Assign,

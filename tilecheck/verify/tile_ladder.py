@@ -146,7 +146,7 @@ class Ledger:
                 span,
                 f"tile indices go from 0 to below `num_tiles({goal.axis})`",
             )
-        self.accesses.append(ArrayAccess(goal.node, span.line, goal.array, goal.axis, outcome.rung, outcome.reason))
+        self.accesses.append(ArrayAccess(goal.node, span, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
         if outcome.loop is not None:
             writer = Writer(outcome.loop.before, span, self.types)
@@ -191,12 +191,12 @@ class Ledger:
                     goal,
                     f"`load_like` reads `{source}` at the place of `{like}`: `{source}` has {{0}} elements on axis {axis}, "
                     f"`{like}` has {{1}}",
-                    f"pass a `{source}` of at least {{1}} elements on axis {axis}, or write a part of `{like}`",
+                    f"`{source}` needs at least {{1}} elements on axis {axis}; `.prefix()` writes a part of `{like}` alone",
                     (have, need),
                     (*short, *host_comparisons(self.path.path)),
                 )
             )
-        self.accesses.append(ArrayAccess(node, span.line, source, axis, rung))
+        self.accesses.append(ArrayAccess(node, span, source, axis, rung))
 
     def same_tiles(self, span: Span, first: str, second: str, tiles: Mapping[str, tuple[Extent, ...]]) -> None:
         """`indices_with`: both partitions have the same grid of tiles."""
