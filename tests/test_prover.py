@@ -171,6 +171,39 @@ def test_reports_do_not_depend_on_what_was_checked_before() -> None:
     assert (first.verdicts, first.findings, first.notes) == (again.verdicts, again.findings, again.notes)
 
 
+# ---- annotated kernels
+
+ANNOTATED = """
+import tilecheck as tc
+from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+
+@tc.simt(block=64, requires="x.size >= z.size")
+def scale(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], by: float) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = by * x[i]
+"""
+
+
+def test_a_contract_is_taken_for_granted() -> None:
+    found = report(ANNOTATED)
+    assert worst(found) is Verdict.PROVEN
+    assert "x.size >= z.size (the kernel's contract)" in found.assumptions
+    without = report(ANNOTATED.replace(', requires="x.size >= z.size"', ""))
+    assert without.conditions() == ("x.size >= z.size",)
+
+
+def test_a_contract_that_cannot_be_read_is_refused() -> None:
+    found = report(ANNOTATED.replace("x.size >= z.size", "x.length >= z.size"))
+    assert [fault.rule for fault in found.faults] == ["launch-contract"]
+
+
+def test_a_shared_tensor_is_not_written() -> None:
+    found = report(ANNOTATED.replace("Tensor[Mut, f32, Dyn]", "Tensor[Shared, f32, Dyn]"))
+    assert [fault.rule for fault in found.faults] == ["write-to-shared"]
+
+
 # ---- mutants
 
 
