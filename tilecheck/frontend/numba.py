@@ -11,6 +11,7 @@ body is one `Store` at `blockIdx.x * blockDim.x + threadIdx.x`.
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -57,8 +58,22 @@ class Found:
 
 
 def read_kernels(source: Source, resolve: Resolve) -> tuple[Kernel, ...]:
-    """All SIMT kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse."""
-    return tuple(lower(found) for found in find(source, resolve) if not found.device)
+    """All SIMT kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse.
+
+    A jitted function that other kernels call and that the file never launches is a device function, also without
+    `device=True`.
+    """
+    lowered = [(found, *lower_with_callees(found)) for found in find(source, resolve) if not found.device]
+    called = {callee for _, _, callees in lowered for callee in callees}
+    return tuple(
+        kernel
+        for found, kernel, _ in lowered
+        if found.function.node not in called or found.track == "simt" or _launched(source, kernel.name)
+    )
+
+
+def _launched(source: Source, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\s*(\[|\.forall\b|\.configure\b)", source.text) is not None
 
 
 def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
@@ -146,6 +161,11 @@ def _found(
 
 def lower(found: Found, live: Scope | None = None) -> Kernel:
     """Lower one kernel."""
+    return lower_with_callees(found, live)[0]
+
+
+def lower_with_callees(found: Found, live: Scope | None = None) -> tuple[Kernel, tuple[cst.FunctionDef, ...]]:
+    """Lower one kernel; also the functions that were inlined into it."""
     function = found.function
     node = function.node
     source = function.scope.source
@@ -172,7 +192,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     span = source.span(node.name)
     last = source.span(node).end_line
     first = min((source.span(d).line for d in node.decorators), default=source.span(node).line)
-    return Kernel(
+    kernel = Kernel(
         name=node.name.value,
         path=source.path,
         track=found.track,
@@ -184,6 +204,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
         constants=dict(builder.constants),
         lines=(first, last),
     )
+    return kernel, tuple(builder.inlined)
 
 
 # ---- live functions
