@@ -39,7 +39,7 @@ class Kernels:
         if pick == 3:
             return str(self.choose.randint(-1, 3))
         if pick == 4:
-            return f"{self.choose.choice(['xs', 'ys'])}.num_tiles(0)"
+            return self.choose.choice(["xs.num_tiles(0)", "ys.num_tiles(0)", "x.size // B", "tc.num_blocks(0)"])
         a, b = self.integer(depth - 1), self.integer(depth - 1)
         if pick < 9:
             return f"({a} {self.choose.choice('+-*')} {b})"
@@ -102,6 +102,8 @@ class Kernels:
                     lines.append(f"{indent}    {'continue' if looping else 'return'}")
             else:
                 name = f"k{self.names}"
+                if self.choose.random() < 0.3:
+                    name = self.choose.choice([name, "n", *(s for s in self.ints if s.isidentifier())])
                 self.names += 1
                 lines.append(f"{indent}for {name} in {self.range()}:")
                 outer = list(self.ints)
