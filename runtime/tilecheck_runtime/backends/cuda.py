@@ -181,9 +181,9 @@ class CUDAStream:
         self._order(after)
         return self._event(None, None, after)
 
-    def keep(self, needed: object) -> None:
-        """Hold on to `needed` until everything submitted so far is over."""
-        self._event(needed, None, ())
+    def keep(self, needed: object) -> CUDAEvent:
+        """Hold on to `needed` until everything submitted so far is over: the end of that."""
+        return self._event(needed, None, ())
 
     def _order(self, after: tuple[Event, ...]) -> None:
         device = self._device.device
@@ -225,8 +225,8 @@ class CUDARepeat:
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        self._stream.keep((self._keep, self._report))
+    def close(self, over: Callable[[], None]) -> None:
+        self._stream.keep((self._keep, self._report)).then(over)
 
 
 class CUDADevice:
