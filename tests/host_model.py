@@ -26,7 +26,7 @@ class Loan:
     elements: frozenset[int]
     exclusive: bool
     parents: tuple[Loan, ...] = ()
-    state: str = "idle"  # idle, built, running, captured, over
+    state: str = "idle"  # idle, built, lent, running, captured, over
     invalid: bool = False
 
 
@@ -84,8 +84,8 @@ class Model:
 
 def _conflict(loan: Loan, access: str) -> Rules:
     writes = access in ("write", "exclude", "move")
-    if loan.state == "built":
-        # An op that has not run: exclusive and anything else, or shared and anything that writes.
+    if loan.state in ("built", "lent"):
+        # An op that has not run, or another library: exclusive and anything else, or shared and anything that writes.
         return CONFLICT if loan.exclusive or writes else FINE
     if loan.state == "running":
         # The host keeps off; ops are ordered behind it.

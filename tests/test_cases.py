@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.literate import Case, read_cases
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.rules import RULES, rule_name
 

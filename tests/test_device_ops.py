@@ -246,8 +246,30 @@ def test_a_shared_op_that_failed_does_not_run_again() -> None:
     one, two = source.map(str), source.map(str)
     with pytest.raises(ValueError, match="mine"):
         one.sync()
-    assert "the shared op failed when it ran first" in refused(two.sync).message
+    assert "the shared op has no value" in refused(two.sync).message
     assert hits == [1]
+
+
+def test_a_shared_op_that_asks_for_itself() -> None:
+    source: DeviceOp[object] = tc.value(1).then(lambda v: source.map(str)).shared()
+    assert "asks for itself" in refused(source.sync).message
+
+
+def test_an_interrupted_wait_keeps_the_borrows(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    z = tc.zeros(4)
+    running = tc.memcpy(z, np.ones(4, np.float32)).run(gate.stream)
+
+    def interrupt(self: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(running._event), "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            running.wait()
+    assert refused(z.numpy).rule == "use-in-flight"
+    gate.open()
+    running.wait()
+    assert z.numpy().sum() == 4
 
 
 def test_what_does_not_combine() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.rules import RULES, rule_name
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ class World:
     built: list[Op] = field(default_factory=list)
     running: list[Op] = field(default_factory=list)
     graphs: list[Op] = field(default_factory=list)
+    lent: list[Op] = field(default_factory=list)
     allocations: int = 0
     refusals: int = 0
 
@@ -196,6 +198,21 @@ class World:
             if not rules:
                 self.model.exclude(handle)
 
+    def lend(self, a: int, b: int, c: int) -> None:
+        """Another library's array on the memory: one that reads, or one that cannot be told to."""
+        found = self.tensor(a)
+        if found is None:
+            return
+        real, handle = found
+        told = b % 2 == 0
+        rules = self.model.refusal(handle, "read" if told else "write")
+        rules |= self.model.refusal(handle, "share" if told else "exclude")
+        lent = self.expect(rules, lambda: np.from_dlpack(real) if told else real.__dlpack__())
+        if lent is not None:
+            if not told:
+                self.model.exclude(handle)
+            self.lent.append(Op(lent, [self.model.lend(handle, handle.elements, not told, "lent")], []))
+
     def launch(self, a: int, b: int, c: int) -> None:
         """A kernel that writes a partition and reads a tensor."""
         target, source = self.partition(a), self.tensor(b)
@@ -283,6 +300,10 @@ class World:
         """Let go of a running op: its work is over, so its borrows end."""
         self._drop(self.running, a)
 
+    def drop_lent(self, a: int, b: int, c: int) -> None:
+        """Let go of another library's array."""
+        self._drop(self.lent, a)
+
     def drop_graph(self, a: int, b: int, c: int) -> None:
         """Let go of a graph, unless a built launch of it keeps it."""
         graph = self.pick(self.graphs, a)
@@ -298,7 +319,7 @@ class World:
 STEPS = [
     *["new", "view", "view", "split", "cut", "cut", "cut", "move", "unpartition", "read", "read", "write"],
     *["launch", "launch", "launch", "copy", "copy", "run", "run", "wait", "wait", "capture", "replay", "replay"],
-    *["drop_handle", "drop_op", "drop_running", "drop_graph"],
+    *["drop_handle", "drop_op", "drop_running", "drop_graph", "lend", "drop_lent"],
 ]
 small = st.integers(0, 11)
 programs = st.lists(st.tuples(st.sampled_from(STEPS), small, small, small), min_size=10, max_size=40)
@@ -312,7 +333,7 @@ def play(program: list[tuple[str, int, int, int]]) -> World:
         getattr(world, step)(a, b, c)
         # What nobody refers to borrows nothing.
         alive = {id(h.loan) for h in world.known()} | {
-            id(loan) for op in (*world.built, *world.running, *world.graphs) for loan in op.loans
+            id(loan) for op in (*world.built, *world.running, *world.graphs, *world.lent) for loan in op.loans
         }
         world.model.loans = [loan for loan in world.model.loans if id(loan) in alive and loan.state != "over"]
     return world

@@ -94,6 +94,17 @@ def test_what_cannot_be_borrowed() -> None:
             refused()
 
 
+def test_elements_that_share_memory_are_only_read() -> None:
+    row = np.arange(4.0)
+    assert tc.from_dlpack(np.broadcast_to(row, (3, 4))).numpy().sum() == 18
+    for strides in [(0, 8), (8, 8), (16, 12)]:
+        twice = np.lib.stride_tricks.as_strided(row, (2, 2), strides, writeable=True)
+        with pytest.raises(TilecheckError, match="share memory"):
+            tc.from_dlpack(twice)
+    tc.from_dlpack(np.zeros((3, 4)).T).partition(2, 2)
+    tc.from_dlpack(np.zeros((6, 4))[::2, ::2]).partition(2, 2)
+
+
 def test_copies() -> None:
     z = tc.ones(3)
     a = np.asarray(z)

@@ -88,6 +88,33 @@ def test_helper_functions_and_methods_are_followed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("cfg = {'n': 7, 'm': f()}\nk[1, 8](np.zeros(cfg['n']), np.zeros(3), cfg['m'])", [7]),
+        ("cfg = {'n': 7}\ncfg['n'] = 8\nk[1, 8](np.zeros(cfg['n']), np.zeros(3), 0)", [None]),
+        ("for n in {'a': 3, 'b': 4}.values():\n    k[1, 8](np.zeros(n), np.zeros(3), 0)", [3, 4]),
+        ("@dataclass\nclass C:\n    n: int\n    m: int = 2\nc = C(5)\nk[1, 8](np.zeros(c.n), np.zeros(3), c.m)", [5]),
+        (
+            "import pytest\n@pytest.mark.parametrize('n', [3, 4])\ndef test(n):\n    k[1, 8](np.zeros(n), np.zeros(3), 0)",
+            [3, 4],
+        ),
+        (
+            "import pytest\n@pytest.mark.parametrize(('n', 'm'), [(3, 1)])\ndef test(m, n):\n    k[1, 8](np.zeros(n), np.zeros(3), m)",
+            [3],
+        ),
+        ("xs = [1, 2]\nxs.append(f())\nfor n in xs:\n    k[1, 8](np.zeros(n), np.zeros(3), 0)", [None]),
+        (
+            "n = 2\nfor j in range(9):\n    if f(j):\n        break\n    n = 3\nk[1, 8](np.zeros(n), np.zeros(3), 0)",
+            [None],
+        ),
+    ],
+)
+def test_sizes_through_containers_and_parameters(text: str, sizes: list[int | None]) -> None:
+    found = [launch.arguments["a"] for launch in launches(text)]
+    assert [a.shape[0] if isinstance(a, HostArray) and a.shape else None for a in found] == sizes
+
+
+@pytest.mark.parametrize(
     ("pair", "same"),
     [
         ("d, d", True),

@@ -131,6 +131,8 @@ def test_void_axes_of_loads() -> None:
 
     assert void("load", z) == ((0, z0), (1, z1))
     assert void("load_like", x, z) == ((0, z0), (1, z1))
+    assert void("load_like", param("x", "Shared", f32, x0, BN), z) == ((0, z0),)
+    assert void("load_like", param("x", "Shared", f32, 64, 60), param("z", "Mut", f32, 16, 16)) == ((1, z1),)
     assert void("load", z, pad=ScalarType("float", 0.0)) == void("load_like", x, z, pad=StrType("-inf")) == ()
     assert void("load", param("z", "Mut", f32, 1, BN)) == ((1, z1),)
     assert void("load", param("x", "Shared", f32, BM, BN)) == ()

@@ -86,6 +86,19 @@ def test_device_functions_are_no_kernels_and_are_inlined_with_fresh_names() -> N
     assert {"scale.x", "scale#2.x", "x"} <= targets
 
 
+def test_a_jitted_function_that_kernels_call_and_nobody_launches_is_a_helper() -> None:
+    text = """
+        @cuda.jit
+        def put(a, v):
+            a[cuda.threadIdx.x] = v
+        @cuda.jit
+        def k(a):
+            put(a, 1)
+        """
+    assert [found.name for found in kernels(text)] == ["k"]
+    assert [found.name for found in kernels(text + "\n        put[1, 8](np.zeros(8), 1)\n")] == ["put", "k"]
+
+
 def test_helpers_jitted_by_a_call_are_inlined() -> None:
     (found,) = kernels(
         """

@@ -7,7 +7,8 @@ import pytest
 from mypy import api
 
 from tests.matrix import Found, difference, found_in
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.rules import RULES, rule_name
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +50,18 @@ def test_a_block_runs(block: Block, tmp_path: Path) -> None:
     file.write_text(block.code, "utf-8")
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_error_shown_is_the_error_given() -> None:
+    """The message and the points; thread numbers may be others with another solver."""
+    refused = next(block for block in BLOCKS if block.refused)
+    (found,) = check_text("saxpy.py", refused.code, Modules(), Options()).diagnostics
+    shown = (ROOT / "README.md").read_text("utf-8").partition("$ tilecheck check saxpy.py\n")[2].partition("```")[0]
+    assert f"error[{found.rule}]: {found.message}\n" in shown
+    assert str(found.span) in shown
+    assert f"help: {found.help}\n" in shown
+    for label in found.labels:
+        assert refused.code.split("\n")[label.span.line - 1] in shown
 
 
 def test_there_are_blocks_of_both_kinds() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilecheck.check import Options, check_text
+from tilecheck.check import check_text
+from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.report.pages import page
 from tilecheck.report.result import FileResult

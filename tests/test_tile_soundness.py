@@ -40,6 +40,8 @@ class Writer:
     rank: int
     mapped: bool
     two: bool
+    # The extents of `x` that its annotation names.
+    declared: tuple[str | None, ...]
     lines: list[str] = field(default_factory=list)
     tiles: dict[str, Shape] = field(default_factory=dict)
     ints: list[str] = field(default_factory=lambda: ["n", "0", "1"])
@@ -190,7 +192,8 @@ class Writer:
         self.put(f"z.store({self.pick(self.own)}{', at' if self.mapped else ''})")
         if self.two:
             self.put(f"w.store({self.pick(self.own)})")
-        params = f"z: Tensor[{access}, f32, {', '.join(self.own)}], x: Tensor[Shared, f32, {whole}], y: Tensor[Shared, f32, {whole}]"
+        named = ", ".join(self.declared[a] or "Dyn" for a in range(self.rank))
+        params = f"z: Tensor[{access}, f32, {', '.join(self.own)}], x: Tensor[Shared, f32, {named}], y: Tensor[Shared, f32, {whole}]"
         params += ", v: Tensor[Shared, f32, Dyn]" + (
             f", w: Tensor[Mut, f32, {', '.join(self.own)}]" if self.two else ""
         )
@@ -203,7 +206,8 @@ def outcome(seed: int) -> str:
     rank = choose.choice((1, 2))
     mapped = choose.random() < 0.25
     two = not mapped and choose.random() < 0.3
-    text = Writer(choose, rank, mapped, two).write()
+    declared = tuple(choose.choice((None, None, None, d, "BK")) for d in ("BM", "BN")[:rank])
+    text = Writer(choose, rank, mapped, two, declared).write()
     kernels, faults = read_kernels(Source("random.py", text), lambda module, importer: None)
     if faults:
         return "unread"
@@ -220,6 +224,7 @@ def outcome(seed: int) -> str:
     lengths = {"z": shape, "v": (shape[-1] + choose.choice((0, 0, 1, -1)),)}
     for name in "xy":
         lengths[name] = tuple(n + choose.choice((0, 0, 0, 0, 1, 3, -1)) for n in shape)
+    lengths["x"] = tuple(named.get(d or "", n) for d, n in zip(declared, lengths["x"], strict=True))
     if two:
         lengths["w"] = tuple(-(-n // t) * t - choose.randrange(t) for n, t in zip(shape, tile, strict=True))
     if min(min(s) for s in lengths.values()) < 1:

@@ -1,7 +1,7 @@
 """Kernel IR by hand, for tests of what comes after the frontend.
 
-kernel = build("saxpy", [mut("z", "BM"), shared("x"), scalar("a")], [do("store", "z", mul("a", call("load_like", "x",
-"z")))])
+store = do("store", "z", binary("*", "a", call("load_like", "x", "z")))
+scale = build("scale", [mut("z"), shared("x"), scalar("a")], [store])
 """
 
 from __future__ import annotations

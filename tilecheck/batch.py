@@ -21,8 +21,8 @@ from tilecheck.report.result import FileResult
 
 if TYPE_CHECKING:
     from tilecheck.cache import ResultCache
-    from tilecheck.check import Options
     from tilecheck.frontend.launches import Launch
+    from tilecheck.judge import Options
 
 # A pool costs about a second of imports per process: below this many files one process is faster.
 _POOL_FROM = 8

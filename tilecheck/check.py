@@ -11,14 +11,13 @@ as unknown for that kernel, with the exception named, and everything else is sti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
-from tilecheck.diagnostic import Diagnostic, Span
+from tilecheck.diagnostic import Span
 from tilecheck.frontend import cutile, launches, numba, tile
 from tilecheck.frontend.gate import Undecodable, read_text
 from tilecheck.frontend.host import read_host
@@ -26,29 +25,14 @@ from tilecheck.frontend.host_modules import HostModules
 from tilecheck.frontend.launches import Launch
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import Kernel
+from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
-from tilecheck.report.summary import summaries
-from tilecheck.report.suppressions import META, apply_allows, read_allows
-from tilecheck.rules import RULES, Rule, rule_name
 from tilecheck.verify.cutile import check_tiles
 from tilecheck.verify.simt import SimtReport, launches_of
 from tilecheck.verify.simt import check_kernel as check_thread_kernel
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """`budget` is the prover's time per kernel in seconds; `rules` are the names of the rules to report, None for all."""
-
-    budget: float = 20.0
-    rules: frozenset[str] | None = None
-
-    def wants(self, rule: str) -> bool:
-        return self.rules is None or rule in self.rules
 
 
 def check_bytes(
@@ -101,12 +85,35 @@ def analyse(
     `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
     """
     _ = source.module
-    resolve = modules.importer(source.path)
     lost: list[Fault] = []
     tile_kernels, faults = contained(
         partial(tile.read_kernels, source, modules.resolve),
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
+    simt: tuple[SimtReport, ...] = ()
+    if options.simt and _THREADS.search(source.text):
+        simt = _threads(source, modules, options, elsewhere, lost)
+    if host is None:
+        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    return Checked(
+        source.path,
+        source.text,
+        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
+        simt=simt,
+        host=host,
+        faults=(*lost, *faults),
+    )
+
+
+# What a file says that holds a SIMT or cuTile kernel.
+_THREADS = re.compile(r"cuda|numba|simt|adopt")
+
+
+def _threads(
+    source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch], lost: list[Fault]
+) -> tuple[SimtReport, ...]:
+    """The SIMT and cuTile kernels of a file, proved for the launches that are shown."""
+    resolve = modules.importer(source.path)
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
     block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
@@ -114,18 +121,9 @@ def analyse(
     shown = (*found, *tiled, *elsewhere)
     for kernel in block_kernels:
         lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    if host is None:
-        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
-    return Checked(
-        source.path,
-        source.text,
-        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
-        simt=tuple(
-            contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-            for kernel in (*simt_kernels, *block_kernels)
-        ),
-        host=host,
-        faults=(*lost, *faults),
+    return tuple(
+        contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
+        for kernel in (*simt_kernels, *block_kernels)
     )
 
 
@@ -173,49 +171,3 @@ def _without(source: Source, what: str, lost: list[Fault]) -> Callable[[str], tu
 
 def _unread(source: Source, what: str, why: str) -> Fault:
     return Fault("unreadable", f"the {what} of this file were not read: {why}", start_of(source.path))
-
-
-def start_of(path: str) -> Span:
-    """Where a finding about a whole file stands."""
-    return Span(path, 1, 1, 1, 2)
-
-
-def judge(checked: Checked, options: Options) -> FileResult:
-    """Let the rules word what was found, and the file's comments silence what they allow."""
-    names = [name for name in map(rule_name, RULES) if options.wants(name)]
-    found = run_rules(checked, [name for name in names if name not in META])
-    allows = read_allows(checked.path, checked.text)
-    kept, silenced, faults = apply_allows(found, allows, names, [rule_name(rule) for rule in RULES])
-    about_file = replace(checked, faults=(*faults, *checked.faults))
-    about_allows = run_rules(about_file, [name for name in names if name in META])
-    diagnostics = tuple(sorted({*kept, *about_allows}, key=Diagnostic.sort_key))
-    return FileResult(checked.path, diagnostics, summaries(checked), silenced)
-
-
-def run_rules(checked: Checked, names: Collection[str]) -> list[Diagnostic]:
-    """The findings of the named rules. A rule that fails leaves a note in its place."""
-    found: list[Diagnostic] = []
-    for rule in RULES:
-        name = rule_name(rule)
-        if name in names:
-            found += contained(partial(_findings, rule, checked), partial(_broken, checked, name))
-    return found
-
-
-def _findings(rule: Rule, checked: Checked) -> list[Diagnostic]:
-    return list(rule.check(checked))
-
-
-def _broken(checked: Checked, rule: str, why: str) -> list[Diagnostic]:
-    message = f"this rule failed on this file: {why}"
-    return [Diagnostic(rule, "note", message, start_of(checked.path), help="please report this")]
-
-
-def contained(work: Callable[[], T], instead: Callable[[str], T]) -> T:
-    """`work()`, or `instead(reason)` if it fails: the one place where the linter turns its own bug into an unknown."""
-    try:
-        return work()
-    except Unreadable:
-        raise
-    except Exception as error:
-        return instead(f"internal error {type(error).__name__}: {error}")

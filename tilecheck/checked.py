@@ -48,8 +48,9 @@ class Checked:
             yield from (finding for finding in report.findings if finding.rule == rule)
 
     def faults_of(self, rule: str, severity: Severity) -> Iterator[Diagnostic]:
-        """The faults of `rule` as diagnostics, those inside tile and host reports included."""
+        """The faults of `rule` as diagnostics, those inside the reports of kernels and host code included."""
         inner = [fault for report in self.tile for fault in report.faults]
+        inner += [fault for report in self.simt for fault in report.faults]
         host = self.host.faults if self.host is not None else ()
         for fault in (*self.faults, *inner, *host):
             if fault.rule == rule:

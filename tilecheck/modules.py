@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tilecheck.frontend.gate import Undecodable, read_text
-from tilecheck.frontend.source import Source
+
+if TYPE_CHECKING:
+    from tilecheck.frontend.source import Source
 
 # Modules that frontends know by name; a file of the project that is called so is not looked at for them.
 _KNOWN = frozenset({"tilecheck", "numba", "numpy", "math", "cuda", "cupy", "torch"})
@@ -29,15 +32,22 @@ class Modules:
 
     def __init__(self, extra_roots: Sequence[str] = ()) -> None:
         self._extra = [os.path.abspath(root) for root in extra_roots]
-        self._sources: dict[str, Source | None] = {}
+        self._texts: dict[str, str | None] = {}
+        self._sources: dict[str, Source] = {}
         self._origins: dict[tuple[str, str], str | None] = {}
         self.asked: dict[tuple[str, str], str] = {}
 
     def resolve(self, module: str, importer: str) -> Source | None:
         """The source of `module` as imported by the file `importer`, None if it is not part of the project."""
-        source = self._look_up(module, importer)
-        self.asked[module, importer] = digest(source)
-        return source
+        from tilecheck.frontend.source import Source  # libcst, which asking `still` does not need
+
+        origin, text = self._look_up(module, importer)
+        self.asked[module, importer] = digest(text)
+        if origin is None or text is None:
+            return None
+        if origin not in self._sources:
+            self._sources[origin] = Source(os.path.relpath(origin), text)
+        return self._sources[origin]
 
     def importer(self, path: str) -> Callable[[str], Source | None]:
         """`resolve` as seen from the file at `path`."""
@@ -45,18 +55,19 @@ class Modules:
 
     def still(self, name: str, importer: str, expected: str) -> bool:
         """Whether the import gives what it gave when `expected` was recorded."""
-        return digest(self._look_up(name, importer)) == expected
+        return digest(self._look_up(name, importer)[1]) == expected
 
-    def _look_up(self, name: str, importer: str) -> Source | None:
+    def _look_up(self, name: str, importer: str) -> tuple[str | None, str | None]:
+        """The file of a module and its text."""
         key = (name, os.path.dirname(os.path.abspath(importer)))
         if key not in self._origins:
             self._origins[key] = self._find(name, importer)
         origin = self._origins[key]
         if origin is None:
-            return None
-        if origin not in self._sources:
-            self._sources[origin] = _read(origin)
-        return self._sources[origin]
+            return None, None
+        if origin not in self._texts:
+            self._texts[origin] = _read(origin)
+        return origin, self._texts[origin]
 
     def _find(self, name: str, importer: str) -> str | None:
         folder = os.path.dirname(os.path.abspath(importer))
@@ -74,9 +85,9 @@ class Modules:
         return None
 
 
-def digest(source: Source | None) -> str:
+def digest(text: str | None) -> str:
     """A fingerprint of an import's answer."""
-    return "" if source is None else hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def package_root(path: str) -> str:
@@ -100,9 +111,9 @@ def _module_file(root: str, name: str) -> str | None:
     return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
 
 
-def _read(path: str) -> Source | None:
+def _read(path: str) -> str | None:
     try:
         with open(path, "rb") as file:
-            return Source(os.path.relpath(path), read_text(file.read()))
+            return read_text(file.read())
     except (OSError, Undecodable, ValueError):
         return None

@@ -97,8 +97,11 @@ def meta(*shape: Any, dtype: Any = f32) -> Tensor:
 
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Tensor:
+    values = lay.numbers(value)
+    if values.shape:
+        raise UsageError(f"one value was expected, not an array of shape {values.shape}", "copy it: `tc.asarray(...)`")
     tensor = make(shape, lay.as_dtype(dtype), default())
-    default().upload(tensor._elements.strided(), np.asarray(value))
+    default().upload(tensor._elements.strided(), values)
     return tensor
 
 

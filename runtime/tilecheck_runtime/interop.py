@@ -93,7 +93,7 @@ def from_dlpack(owner: Any) -> Tensor:
     """Borrow the array `owner` of another library, which stays alive as long as the tensor.
 
     Raises UsageError for an object without `__dlpack__` or `__array_interface__`, memory of another device, an unknown
-    dtype and negative strides.
+    dtype, negative strides and writable elements that share memory.
     """
     if isinstance(owner, Tensor):
         return owner._view(owner._elements)
@@ -137,6 +137,11 @@ def _borrowed(values: Array) -> Tensor:
         raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
     address = int(values.__array_interface__["data"][0])
     layout = Layout(0, values.shape, values.strides)
+    if values.flags.writeable and not layout.distinct(values.dtype.itemsize):
+        raise UsageError(
+            f"elements of an array with shape {values.shape} and strides {values.strides} share memory",
+            "copy it with `tc.asarray(...)`",
+        )
     extent = layout.region(values.dtype.itemsize).end if values.size else 0
     known = covering(address, extent)
     if known is not None:

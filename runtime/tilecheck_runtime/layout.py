@@ -17,6 +17,7 @@ import numpy as np
 
 from tilecheck.surface.dims import DimClass
 from tilecheck.surface.dtypes import DTYPES, DTypeClass
+from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.regions import Region
 
@@ -34,6 +35,16 @@ class Layout:
     def region(self, width: int, base: int = 0) -> Region:
         """The bytes of elements `width` bytes wide; `base` shifts the count."""
         return Region(self.offset + base, self.shape, self.strides, width)
+
+    def distinct(self, width: int) -> bool:
+        """Whether no two elements share a byte; no, too, for interleavings that are hard to decide."""
+        reach = width
+        axes = zip(self.strides, self.shape, strict=True)
+        for stride, extent in sorted((s, n) for s, n in axes if n > 1):
+            if stride < reach:
+                return False
+            reach += (extent - 1) * stride
+        return True
 
     def contiguous(self, width: int) -> bool:
         """Whether the elements lie in C order without gaps."""
@@ -105,6 +116,13 @@ def as_dtype(dtype: Any) -> DTypeClass:
         known = ", ".join(DTYPES)
         raise UsageError(f"{dtype!r} is no dtype of tensors", f"one of {known}", rule="dtype-mismatch")
     return found
+
+
+def numbers(values: Any) -> Array:
+    """A host value as a NumPy array. Raises UsageError (dtype-mismatch) for strings, objects and complex numbers."""
+    array = np.asarray(values)
+    as_dtype(array.dtype)
+    return array
 
 
 def reshaped(layout: Layout, width: int, wanted: tuple[int, ...]) -> Layout:

@@ -104,7 +104,8 @@ class Cell:
 
     def __init__(self, op: DeviceOp[Any]) -> None:
         self._op: DeviceOp[Any] | None = op
-        self._lock = threading.Lock()
+        # Re-entrant: a function that asks for the very op it is part of gets an error, not a dead lock.
+        self._lock = threading.RLock()
         self._outcome: tuple[Execution, Any] | None = None
 
     @property
@@ -120,10 +121,16 @@ class Cell:
                 self._outcome = (execution, op._evaluate(execution))
             if self._outcome is None:
                 raise OpError(
-                    "the shared op failed when it ran first, and runs once only",
-                    "its error was raised there; build it again to try again",
+                    "the shared op has no value: it failed when it ran first, or asks for itself",
+                    "a shared op runs once; build it again to try again",
                 )
         first, value = self._outcome
+        if first.records and first is not execution:
+            raise OpError(
+                "the shared op was captured by a graph and has not run",
+                "launch the graph, or build the op again for other uses",
+                rule="capture",
+            )
         execution.follow(first)
         return value
 

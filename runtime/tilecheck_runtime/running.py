@@ -48,7 +48,9 @@ class Running(Unique, Generic[R]):
         try:
             self._event.wait()
         finally:
-            self._execution.release()
+            # An interrupted wait says nothing about the work.
+            if self._event.done():
+                self._execution.release()
         return self._value
 
     def __await__(self) -> Generator[Any, None, R]:

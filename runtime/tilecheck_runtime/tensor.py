@@ -137,7 +137,7 @@ class Tensor(Unique, surface.Tensor):
         if isinstance(value, Tensor):
             value = value.numpy()
         chosen = self._elements.at(self._select(key if isinstance(key, tuple) else (key,)))
-        values = np.asarray(value)
+        values = lay.numbers(value)
         try:
             values = np.broadcast_to(values, chosen.layout.shape)
         except ValueError:

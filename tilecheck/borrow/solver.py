@@ -3,7 +3,8 @@
 The solver runs the flow IR forward over *sets* of states (`facts.py`), one state per distinguishable past, so its answer
 is that of enumerating paths: a finding is reported iff some path through the function, loops taken any number of times,
 shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each. A function with
-more than `MOST_STATES` pasts at one point keeps the first ones, which can only lose findings.
+more than `MOST_STATES` pasts at one point keeps the first ones, and one that takes more than `MOST_STEPS` steps is left with what
+was found until then; either can only lose findings.
 
 Before paths meet, a state forgets what no later read can reach, so that pasts that differ only in the dead are one.
 
@@ -28,6 +29,9 @@ from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
 
 MOST_STATES = 64
 """How many pasts are told apart at one point."""
+
+MOST_STEPS = 8_000
+"""How many instructions are applied to states before a function is given up; a fraction of a second."""
 
 Cases = dict[object, State]
 """States by their key."""
@@ -86,20 +90,32 @@ def solve(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
 def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     """`solve`, with nothing left out."""
     run = _Run(liveness(function.body, out), Effects(function.outer))
-    ways = run.block(function.body, {None: State()}, guarded=False)
     effects = run.effects
+    try:
+        ways = run.block(function.body, {None: State()}, guarded=False)
+    except _TooLong:
+        # An op may yet have been run on the paths that were left out.
+        return Solution(_in_order(effects), ())
     for state in (*ways.on.values(), *ways.returned.values()):
         for var in (out or {}).keys() & state.names.keys():
             effects.used.update(obj[0] for obj in inside(state, state.names[var]))
-    found = sorted(effects.broken.values(), key=lambda broken: (broken.span, broken.kind.value))
     dropped = tuple(site for site in effects.built if site not in effects.used)
-    return Solution(tuple(found), dropped)
+    return Solution(_in_order(effects), dropped)
+
+
+def _in_order(effects: Effects) -> tuple[Broken, ...]:
+    return tuple(sorted(effects.broken.values(), key=lambda broken: (broken.span, broken.kind.value)))
+
+
+class _TooLong(Exception):
+    """The function takes more steps than are spent on one."""
 
 
 @dataclass
 class _Run:
     live: Liveness
     effects: Effects
+    steps: int = 0
 
     def block(self, body: Block, states: Cases, guarded: bool) -> Ways:
         """Run `body`; with `guarded`, also collect the states in which something in it may raise."""
@@ -131,6 +147,9 @@ class _Run:
                 return self.tidy(self.guard(instr, ways, guarded), instr)
             case _:
                 live = self.live.after.get(id(instr), {})
+                self.steps += len(ways.on)
+                if self.steps > MOST_STEPS:
+                    raise _TooLong
                 for state in ways.on.values():
                     self.effects.apply(instr, state, live)
                 return ways.on

@@ -183,7 +183,7 @@ def _run(
     if not inputs:
         return []
     from tilecheck.cache import ResultCache, cache_folder
-    from tilecheck.check import Options
+    from tilecheck.judge import Options
 
     cache = None if no_cache else ResultCache(cache_folder(config.root))
     progress = _Progress()

@@ -51,9 +51,10 @@ def _launches_of(path: str) -> list[Launch]:
 
 
 def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
-    from tilecheck.check import Options, analyse
+    from tilecheck.check import analyse
     from tilecheck.frontend.gate import Undecodable, read_text
     from tilecheck.frontend.source import Source, Unreadable
+    from tilecheck.judge import Options
     from tilecheck.modules import Modules
     from tilecheck.report.explain import kernel_page
     from tilecheck.report.summary import summaries

@@ -11,13 +11,26 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from tilecheck.frontend.host_arrays import array_attribute, array_call, array_item, array_method, combined, dtype_name
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, ModuleValue, Ref, canonical
+from tilecheck.frontend.scopes import (
+    UNKNOWN,
+    ClassValue,
+    FunctionValue,
+    Instance,
+    Method,
+    ModuleValue,
+    Ref,
+    Resolve,
+    Scope,
+    World,
+    canonical,
+)
+from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
 Lookup = Callable[[str], object]
@@ -104,6 +117,11 @@ _MAX_LENGTH = 1 << 16
 _MAX_ITEMS = 1 << 10
 
 
+def module_scope(source: Source, resolve: Resolve) -> Scope:
+    """The names of a file and of the modules that it imports. Raises `Unreadable` if the file does not parse."""
+    return Scope(source, source.module, None, World(resolve, fold))
+
+
 def is_plain(value: object) -> bool:
     """Whether `value` is a number, string, None, or a tuple or list of such."""
     if isinstance(value, tuple | list):
@@ -129,6 +147,8 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 return UNKNOWN
             items = [fold(element.value, lookup, call) for element in elements]
             return items if isinstance(node, cst.List) else tuple(items)
+        case cst.Dict(elements=entries):
+            return _dict(entries, lookup, call)
         case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
             return attribute_of(fold(base, lookup, call), attribute)
         case cst.UnaryOperation(operator=sign, expression=inner):
@@ -167,6 +187,17 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
         case cst.Call():
             return fold_call(node, lookup) if call is None else call(node)
     return UNKNOWN
+
+
+def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook | None) -> object:
+    """A dict whose keys are plain; its values may be unknown."""
+    result: dict[object, object] = {}
+    for entry in entries:
+        key = fold(entry.key, lookup, call) if isinstance(entry, cst.DictElement) else UNKNOWN
+        if not isinstance(key, int | str):
+            return UNKNOWN
+        result[key] = fold(entry.value, lookup, call)
+    return result
 
 
 def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Lookup, call: CallHook | None) -> object:
@@ -301,6 +332,8 @@ def _index(node: cst.BaseSlice, lookup: Lookup, call: CallHook | None) -> object
 def _subscript(base: object, index: list[object]) -> object:
     if isinstance(base, HostArray):
         return array_item(base, index)
+    if isinstance(base, dict) and len(index) == 1 and isinstance(index[0], int | str):
+        return base.get(index[0], UNKNOWN)
     if isinstance(base, tuple | list | str | range) and len(index) == 1 and isinstance(index[0], int | slice):
         if isinstance(index[0], slice) and not is_plain((index[0].start, index[0].stop, index[0].step)):
             return UNKNOWN

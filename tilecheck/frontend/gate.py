@@ -15,7 +15,18 @@ import io
 import re
 import tokenize
 
+from tilecheck.diagnostic import Span
+
 _GATE = re.compile(rb"tilecheck|numba|cuda")
+
+
+class Unreadable(Exception):
+    """The file does not parse: `message` in words, `line` and `column` from 1."""
+
+    def __init__(self, message: str, path: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = Span(path, line, column, line, column + 1)
 
 
 class Undecodable(Exception):

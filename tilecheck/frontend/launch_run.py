@@ -18,11 +18,12 @@ from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
 from tilecheck.frontend.launch_values import FUEL
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Scope, parameters
 from tilecheck.ir.host_array import HostArray
 
 _DEPTH = 6
 _MAX_ROUNDS = 64
+_MAX_CALLS = 32
 
 
 class HostRun(HostStates):
@@ -73,7 +74,27 @@ class HostRun(HostStates):
             if isinstance(setup, FunctionValue) and setup.node is not node:
                 self.call_function(setup, [owner], {})
             arguments.append(owner)
-        self.call_function(function, arguments, {})
+        for given in self._parametrized(function):
+            self.call_function(function, arguments, given)
+
+    def _parametrized(self, function: FunctionValue) -> list[dict[str, object]]:
+        """The arguments that `pytest.mark.parametrize` passes, one dict per call; one empty dict without it."""
+        calls: list[dict[str, object]] = [{}]
+        for decorator in function.node.decorators:
+            call = decorator.decorator
+            if not isinstance(call, cst.Call) or len(call.args) < 2:
+                continue
+            if fold(call.func, function.scope.lookup) != Ref("pytest.mark.parametrize"):
+                continue
+            names, values = (fold(argument.value, function.scope.lookup) for argument in call.args[:2])
+            listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+            if not isinstance(listed, list | tuple) or not isinstance(values, list | tuple):
+                continue
+            rows = [value if len(listed) > 1 else (value,) for value in values]
+            if len(calls) * len(rows) > _MAX_CALLS or not all(isinstance(row, tuple | list) for row in rows):
+                continue
+            calls = [{**given, **dict(zip(listed, row, strict=False))} for given in calls for row in rows]
+        return calls
 
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.fold import attribute_of, call_ref, fold
+from tilecheck.frontend.fold import attribute_of, call_ref, fold, module_scope
 from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_objects import Activation, Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
@@ -26,8 +26,6 @@ from tilecheck.frontend.scopes import (
     ModuleValue,
     Ref,
     Resolve,
-    Scope,
-    World,
     parameters,
 )
 from tilecheck.frontend.source import Source
@@ -54,13 +52,13 @@ class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
     def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
-        self.module = Scope(source, source.module, None, World(resolve))
+        self.module = module_scope(source, resolve)
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
         self.tainted: set[int] = set()
-        self.spoiled: dict[int, list[object]] = {}
+        self.spoiled: dict[int, object] = {}
         self.stack: list[Activation] = [Activation(self.module, {}, None, None)]
         found = _REBOUND.findall(source.text)
         self.rebound = frozenset(name.strip() for names in found for name in names.split(","))
@@ -90,7 +88,7 @@ class HostValues(ABC):
         """`value` without what may have changed since."""
         if isinstance(value, HostArray) and value.buffer in self.tainted:
             return value.vague()
-        if isinstance(value, list) and id(value) in self.spoiled:
+        if isinstance(value, list | dict) and id(value) in self.spoiled:
             return UNKNOWN
         return value
 
@@ -113,7 +111,7 @@ class HostValues(ABC):
             kernel = self._kernel(owner) if name in ("forall", "configure") else None
             if kernel is not None:
                 return self._configured_by_call(kernel, name, node)
-            ours = self._tensor_method(owner, name, node)
+            ours = self._known_method(owner, name, node)
             if ours is not None:
                 return ours
             callee = attribute_of(owner, name)
@@ -159,8 +157,10 @@ class HostValues(ABC):
                 positional.append(value)
         return positional, keyword
 
-    def _tensor_method(self, owner: object, name: str, node: cst.Call) -> object:
-        """Methods of our tensors, partitions, kernels and ops; None for any other call."""
+    def _known_method(self, owner: object, name: str, node: cst.Call) -> object:
+        """Methods of dicts, of our tensors, partitions, kernels and ops; None for any other call."""
+        if isinstance(owner, dict) and name in ("items", "keys", "values") and not node.args:
+            return {"items": list(owner.items()), "keys": list(owner), "values": list(owner.values())}[name]
         if isinstance(owner, HostArray) and name in ("partition", "into_partition"):
             positional, _ = self._arguments(node)
             one = len(positional) == 1 and isinstance(positional[0], tuple)
@@ -294,6 +294,9 @@ class HostValues(ABC):
             init = attribute_of(callee, "__init__")
             if isinstance(init, FunctionValue):
                 self.call_function(init, [instance, *args], kwargs)
+            else:
+                instance.attributes.update(zip(_fields(callee), args, strict=False))
+                instance.attributes.update(kwargs)
             return instance
         if isinstance(callee, Method):
             return self.call_function(callee.function, [callee.owner, *args], kwargs)
@@ -306,13 +309,24 @@ class HostValues(ABC):
                 self.tainted.add(value.buffer)
             elif isinstance(value, tuple):
                 self.taint(*value)
-            elif isinstance(value, list):
-                self.taint(*value)
+            elif isinstance(value, list | dict):
+                self.taint(*(value if isinstance(value, list) else value.values()))
                 self.spoiled[id(value)] = value
             elif isinstance(value, Instance):
                 for name in value.attributes:
                     self.taint(value.attributes[name])
                     value.attributes[name] = UNKNOWN
+
+
+def _fields(cls: ClassValue) -> list[str]:
+    """The annotated names of a class body: the parameters of a dataclass or named tuple."""
+    found: list[str] = []
+    for statement in cls.node.body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+                    found.append(small.target.value)
+    return found
 
 
 def _harmless(callee: object, owner: object, name: str) -> bool:

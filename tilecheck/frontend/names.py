@@ -28,6 +28,7 @@ from typing import Protocol
 
 import libcst as cst
 
+from tilecheck.frontend.bindings import Binding, Class, Def, Import, Value, bindings, parameters, statements_of
 from tilecheck.frontend.constants import NotConstant, fold, literal
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import DimDecl
@@ -129,18 +130,6 @@ def path_of(node: cst.BaseExpression, names: Names) -> str | None:
     return found.path if isinstance(found, External) else None
 
 
-def dotted(node: cst.BaseExpression) -> str | None:
-    """`a.b.c` as text, None for any other expression."""
-    match node:
-        case cst.Name(value=name):
-            return name
-        case cst.Attribute(value=base, attr=cst.Name(value=attr)):
-            inner = dotted(base)
-            return None if inner is None else f"{inner}.{attr}"
-        case _:
-            return None
-
-
 def external(path: str) -> External | DimClass:
     """A thing of a module that is not read; the one `Dim` that tilecheck itself declares is known."""
     return DimClass(_ONE) if path == "tilecheck.One" else External(path)
@@ -174,125 +163,6 @@ def _constant(node: cst.BaseExpression, names: Names) -> Meaning | None:
         return None
 
 
-# ---- bindings: what a block of statements binds, before asking what it means
-
-
-@dataclass(frozen=True, slots=True)
-class _Import:
-    module: str
-    item: str | None  # None: the module itself
-
-
-@dataclass(frozen=True, slots=True)
-class _Def:
-    node: cst.FunctionDef
-
-
-@dataclass(frozen=True, slots=True)
-class _Class:
-    node: cst.ClassDef
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    node: cst.BaseExpression | None  # None: bound by a loop, a `with`, an unpacking
-
-
-_Binding = _Import | _Def | _Class | _Value
-
-
-def _bindings(statements: Iterator[cst.CSTNode]) -> Iterator[tuple[str, _Binding]]:
-    for statement in statements:
-        match statement:
-            case cst.FunctionDef(name=cst.Name(value=name)):
-                yield name, _Def(statement)
-            case cst.ClassDef(name=cst.Name(value=name)):
-                yield name, _Class(statement)
-            case cst.Import() | cst.ImportFrom():
-                yield from _imports(statement)
-            case cst.Assign(targets=targets, value=value):
-                for target in targets:
-                    yield from _targets(target.target, value)
-            case cst.AnnAssign(target=target, value=value) if value is not None:
-                yield from _targets(target, value)
-            case cst.AugAssign(target=target):
-                yield from ((name, _Value(None)) for _ in range(2) for name, _ in _targets(target, None))
-            case cst.For(target=target):
-                yield from _targets(target, None)
-            case cst.With(items=items):
-                for item in items:
-                    if item.asname is not None:
-                        yield from _targets(item.asname.name, None)
-            case _:
-                pass
-
-
-def _imports(statement: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, _Binding]]:
-    if isinstance(statement, cst.Import):
-        for alias in statement.names:
-            path = dotted(alias.name) or ""
-            if alias.asname is None:
-                yield path.partition(".")[0], _Import(path.partition(".")[0], None)
-            elif (name := _as_name(alias)) is not None:
-                yield name, _Import(path, None)
-        return
-    module = "." * len(statement.relative) + (dotted(statement.module) or "" if statement.module else "")
-    if isinstance(statement.names, cst.ImportStar):
-        yield f"*{module}", _Import(module, None)
-        return
-    for alias in statement.names:
-        item = dotted(alias.name) or ""
-        yield _as_name(alias) or item, _Import(module, item)
-
-
-def _as_name(alias: cst.ImportAlias) -> str | None:
-    name = alias.asname.name if alias.asname is not None else None
-    return name.value if isinstance(name, cst.Name) else None
-
-
-def _targets(target: cst.BaseExpression, value: cst.BaseExpression | None) -> Iterator[tuple[str, _Binding]]:
-    match target:
-        case cst.Name(value=name):
-            yield name, _Value(value)
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            parts: list[cst.BaseExpression | None] = [None] * len(elements)
-            if isinstance(value, cst.Tuple) and len(value.elements) == len(elements):
-                parts = [e.value for e in value.elements]
-            for element, part in zip(elements, parts, strict=True):
-                yield from _targets(element.value, part)
-        case _:
-            pass
-
-
-def statements_of(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The statements of a block in order, those of nested `if`, `try`, `with` and loops included, defs not entered."""
-    blocks: list[cst.CSTNode] = [body]
-    while blocks:
-        block = blocks.pop()
-        match block:
-            case cst.SimpleStatementLine(body=small) | cst.SimpleStatementSuite(body=small):
-                yield from small
-            case cst.FunctionDef() | cst.ClassDef():
-                yield block
-            case _:
-                if isinstance(block, cst.For | cst.With | cst.While | cst.Try | cst.If):
-                    yield block
-                inner = [child for child in block.children if isinstance(child, _BLOCKS)]
-                blocks.extend(reversed(inner))
-
-
-def bound_names(*nodes: cst.CSTNode) -> frozenset[str]:
-    """The names that the statements at or below `nodes` bind, nested functions not entered."""
-    found: set[str] = set()
-    for node in nodes:
-        inner = statements_of(node) if isinstance(node, (*_BLOCKS, cst.Module)) else iter((node,))
-        found.update(name for name, _ in _bindings(inner))
-    return frozenset(found)
-
-
-_BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.Else, cst.Finally, cst.ExceptHandler, cst.SimpleStatementLine)
-
-
 class Scope:
     """The names of one module (`function` is None) or of one enclosing function, backed by its `parent`."""
 
@@ -316,14 +186,14 @@ class Scope:
         self._asked: set[str] = set()
 
     @cached_property
-    def _bound(self) -> dict[str, list[_Binding]]:
+    def _bound(self) -> dict[str, list[Binding]]:
         body = self.source.module if self.function is None else self.function.body
-        found: dict[str, list[_Binding]] = {}
-        for name, binding in _bindings(statements_of(body)):
+        found: dict[str, list[Binding]] = {}
+        for name, binding in bindings(statements_of(body)):
             found.setdefault(name, []).append(binding)
         if self.function is not None:
             for param in parameters(self.function):
-                found.setdefault(param.name.value, []).append(_Value(None))
+                found.setdefault(param.name.value, []).append(Value(None))
         return found
 
     @cached_property
@@ -363,26 +233,26 @@ class Scope:
             return self.parent.name(name) if self.parent is not None else self._starred(name)
         if self.function is not None and name in {p.name.value for p in parameters(self.function)}:
             return Unusable(f"is a parameter of the enclosing function `{self.function.name.value}`")
-        fixed = [b for b in bindings if not isinstance(b, _Value)]
+        fixed = [b for b in bindings if not isinstance(b, Value)]
         if fixed:
-            return self._fixed(name, fixed[0] if isinstance(fixed[0], _Import) else fixed[-1])
+            return self._fixed(name, fixed[0] if isinstance(fixed[0], Import) else fixed[-1])
         if len(bindings) > 1 or (self.function is None and name in self._globals):
             return Unusable("is assigned more than once, so it is no constant")
         value = bindings[0]
-        assert isinstance(value, _Value)
+        assert isinstance(value, Value)
         if value.node is None:
             return Unusable("is bound by a loop, a `with` or an unpacking, so it is no constant")
         return meaning(value.node, self) or Alias(value.node, self)
 
-    def _fixed(self, name: str, binding: _Binding) -> Meaning:
+    def _fixed(self, name: str, binding: Binding) -> Meaning:
         match binding:
-            case _Import(module=module, item=item):
+            case Import(module=module, item=item):
                 return self._imported(module, item)
-            case _Def(node=node):
+            case Def(node=node):
                 return Function(node, self.source, self)
-            case _Class(node=node):
+            case Class(node=node):
                 return self._class(node)
-            case _Value():
+            case Value():
                 raise AssertionError(name)
 
     def _class(self, node: cst.ClassDef) -> Meaning:
@@ -449,14 +319,6 @@ def module_scope(source: Source, resolve: Resolver) -> Scope:
     scope = Scope(source, resolve)
     scope.source.module  # noqa: B018  (parses now, so that the error comes from here)
     return scope
-
-
-def parameters(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
-    """All parameters of `function`, in order."""
-    params = function.params
-    star = params.star_arg if isinstance(params.star_arg, cst.Param) else None
-    rest = (p for p in (star, *params.kwonly_params, params.star_kwarg) if p is not None)
-    return (*params.posonly_params, *params.params, *rest)
 
 
 def functions(source: Source, resolve: Resolver) -> Iterator[tuple[cst.FunctionDef, Scope]]:

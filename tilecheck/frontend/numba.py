@@ -11,6 +11,7 @@ body is one `Store` at `blockIdx.x * blockDim.x + threadIdx.x`.
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 import libcst as cst
 
-from tilecheck.frontend.fold import fold
+from tilecheck.frontend.fold import fold, module_scope
 from tilecheck.frontend.live import convert
 from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
@@ -35,7 +36,6 @@ from tilecheck.frontend.scopes import (
     Ref,
     Resolve,
     Scope,
-    World,
     parameters,
 )
 from tilecheck.frontend.source import Source, Unreadable
@@ -57,14 +57,27 @@ class Found:
 
 
 def read_kernels(source: Source, resolve: Resolve) -> tuple[Kernel, ...]:
-    """All SIMT kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse."""
-    return tuple(lower(found) for found in find(source, resolve) if not found.device)
+    """All SIMT kernels of `source`, in the order of the text. Raises `Unreadable` if it does not parse.
+
+    A jitted function that other kernels call and that the file never launches is a device function, also without
+    `device=True`.
+    """
+    lowered = [(found, *lower_with_callees(found)) for found in find(source, resolve) if not found.device]
+    called = {callee for _, _, callees in lowered for callee in callees}
+    return tuple(
+        kernel
+        for found, kernel, _ in lowered
+        if found.function.node not in called or found.track == "simt" or _launched(source, kernel.name)
+    )
+
+
+def _launched(source: Source, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\s*(\[|\.forall\b|\.configure\b)", source.text) is not None
 
 
 def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     """The jitted functions of `source`, device functions included, in the order of the text."""
-    world = World(resolve)
-    module = Scope(source, source.module, None, world)
+    module = module_scope(source, resolve)
     found: dict[cst.FunctionDef, Found] = {}
     for scope, node in walk_scopes(module):
         for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
@@ -146,6 +159,11 @@ def _found(
 
 def lower(found: Found, live: Scope | None = None) -> Kernel:
     """Lower one kernel."""
+    return lower_with_callees(found, live)[0]
+
+
+def lower_with_callees(found: Found, live: Scope | None = None) -> tuple[Kernel, tuple[cst.FunctionDef, ...]]:
+    """Lower one kernel; also the functions that were inlined into it."""
     function = found.function
     node = function.node
     source = function.scope.source
@@ -172,7 +190,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
     span = source.span(node.name)
     last = source.span(node).end_line
     first = min((source.span(d).line for d in node.decorators), default=source.span(node).line)
-    return Kernel(
+    kernel = Kernel(
         name=node.name.value,
         path=source.path,
         track=found.track,
@@ -184,6 +202,7 @@ def lower(found: Found, live: Scope | None = None) -> Kernel:
         constants=dict(builder.constants),
         lines=(first, last),
     )
+    return kernel, tuple(builder.inlined)
 
 
 # ---- live functions
@@ -206,7 +225,7 @@ def read_function(function: Callable[..., Any]) -> Kernel:
 def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
-    module = Scope(source, source.module, None, World(lambda name: None))
+    module = module_scope(source, lambda name: None)
     for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue

@@ -133,7 +133,7 @@ class Builder:
         self._prelude: list[Stmt] = []
         self._fresh = 0
         self._calls: dict[str, int] = {}
-        self.inlines = 0
+        self.inlined: list[cst.FunctionDef] = []
 
     # ---- places and names
 

@@ -41,13 +41,13 @@ class Lowering(Loops):
         name = function.name
         if any(frame.function.node is function.node for frame in self.frames):
             return self.unread_call(f"{name}` recursively: `{name}", node, span)
-        if len(self.frames) >= MAX_DEPTH or self.inlines >= MAX_INLINES:
+        if len(self.frames) >= MAX_DEPTH or len(self.inlined) >= MAX_INLINES:
             return self.unread_call(name, node, span)
         params = parameters(function.node)
         given = self._match(params, node)
         if given is None or isinstance(function.node.params.star_arg, cst.Param) or function.node.asynchronous:
             return self.unread_call(name, node, span)
-        self.inlines += 1
+        self.inlined.append(function.node)
         statics = {key: self.static(argument) for key, argument in given.items()}
         thunks = [self._passed(n) for n in given.values()]
         values = dict(zip(given, self.in_order(thunks), strict=True))

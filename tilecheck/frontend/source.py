@@ -13,16 +13,8 @@ from functools import cached_property
 import libcst as cst
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.gate import Unreadable as Unreadable
 from tilecheck.frontend.positions import Place, places_of
-
-
-class Unreadable(Exception):
-    """The file does not parse: `message` in words, `line` and `column` from 1."""
-
-    def __init__(self, message: str, path: str, line: int, column: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.span = Span(path, line, column, line, column + 1)
 
 
 class Source:

@@ -17,7 +17,8 @@ from types import FunctionType
 import libcst as cst
 
 from tilecheck.checked import Fault
-from tilecheck.frontend.names import Names, Resolver, bound_names, functions, parameters
+from tilecheck.frontend.bindings import bound_names, parameters
+from tilecheck.frontend.names import Names, Resolver, functions
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.tile_inline import inline, lift
 from tilecheck.frontend.tile_live import live_function

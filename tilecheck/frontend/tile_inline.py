@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from tilecheck.frontend.names import Function, bound_names, parameters, path_of
+from tilecheck.frontend.bindings import bound_names, parameters
+from tilecheck.frontend.names import Function, path_of
 from tilecheck.frontend.tile_expressions import expression
 from tilecheck.frontend.tile_reader import Frame, Reader
 from tilecheck.frontend.tile_statements import body

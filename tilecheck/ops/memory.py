@@ -319,8 +319,17 @@ def _load_like_type(source: Type, like: Type, /, *at: Type, pad: Type = NONE) ->
         )
     if pad_of("load_like", t.dtype, pad) is not None:
         return TileType(t.dtype, model.shape)
-    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`.
-    return TileType(t.dtype, model.shape, edges(model.name, model.shape))
+    # `x` covers `like`, as each launch checks, so a lane inside `like` is inside `x`: the edge is that of `like`. Where
+    # the tile divides the extent of `x`, it lies inside `x` as a whole.
+    whole = t.shape or (None,) * len(model.shape)
+    hanging = [axis for axis, tile in enumerate(model.shape) if not _divides(tile, whole[axis])]
+    void = tuple((axis, edge) for axis, edge in edges(model.name, model.shape) if axis in hanging)
+    return TileType(t.dtype, model.shape, void)
+
+
+def _divides(tile: Extent, whole: Extent | None) -> bool:
+    """Whether tiles of this extent are known to divide the whole one."""
+    return tile == whole or (isinstance(tile, int) and isinstance(whole, int) and whole % tile == 0)
 
 
 @op(

@@ -96,7 +96,7 @@ def _width(char: str) -> int:
 def _witness(witness: Witness) -> Iterator[Line]:
     launch = ", ".join(f"{name} = {value}" for name, value in witness.launch.items())
     index = ", ".join(map(str, witness.index))
-    element = f"`{witness.array}[{index}]`"
     parties = " and ".join(witness.threads)
     verb = "meet at" if len(witness.threads) > 1 else "reaches"
-    yield (("witness", "bold magenta"), (f": {parties} {verb} {element}" + (f" when {launch}" if launch else ""), ""))
+    element = f" {verb} `{witness.array}[{index}]`" if witness.array else ""
+    yield (("witness", "bold magenta"), (f": {parties}{element}" + (f" when {launch}" if launch else ""), ""))

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
+from tilecheck.symbolic.smt_nodes import Term
 from tilecheck.symbolic.smt_read import subterms
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
-    Term,
     add,
     conj,
     div,

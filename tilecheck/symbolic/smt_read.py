@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilecheck.symbolic.smt_terms import Symbol, Term
+from tilecheck.symbolic.smt_nodes import Symbol, Term
 
 
 def evaluate(term: Term, values: Mapping[Symbol, int]) -> int:

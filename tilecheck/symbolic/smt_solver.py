@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 import z3
 
 from tilecheck.symbolic.smt_lemmas import lemmas, nonlinear
+from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate, subterms
-from tilecheck.symbolic.smt_terms import FALSE, Symbol, Term, num, substitute, variable
+from tilecheck.symbolic.smt_terms import FALSE, num, substitute, variable
 
 # About two seconds of z3 on a current core.
 _UNITS_PER_MS = 2500

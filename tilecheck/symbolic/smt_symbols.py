@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilecheck.symbolic.smt_terms import Applied, Level, Symbol, Taint, Term, eq, ge, implies, le, num, variable
+from tilecheck.symbolic.smt_nodes import Applied, Level, Symbol, Taint, Term
+from tilecheck.symbolic.smt_terms import eq, ge, implies, le, num, variable
 
 
 class Symbols:

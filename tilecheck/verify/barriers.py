@@ -12,23 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilecheck.symbolic.smt_terms import (
-    TRUE,
-    ZERO,
-    Level,
-    Term,
-    conj,
-    disj,
-    div,
-    eq,
-    ge,
-    lt,
-    mod,
-    ne,
-    neg,
-    num,
-    value_of,
-)
+from tilecheck.symbolic.smt_nodes import Level, Term
+from tilecheck.symbolic.smt_terms import TRUE, ZERO, conj, disj, div, eq, ge, lt, mod, ne, neg, num, value_of
 from tilecheck.verify.pairs import Mode, Pairing, Question, about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run

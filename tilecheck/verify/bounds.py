@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Node
-from tilecheck.symbolic.smt_terms import FALSE, Taint, Term, conj, disj, ge0, lt, neg
+from tilecheck.symbolic.smt_nodes import Taint, Term
+from tilecheck.symbolic.smt_terms import FALSE, conj, disj, ge0, lt, neg
 from tilecheck.verify.pairs import Question, about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import Run

@@ -17,15 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, combinations_with_replacement, islice
 
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_read import show, subterms
 from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
-    Level,
-    Symbol,
-    Taint,
-    Term,
     add,
     conj,
     conjuncts,

@@ -15,9 +15,11 @@ from tilecheck.frontend.launches import Launch, overlap
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue, Warp
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
-from tilecheck.symbolic.smt_terms import TRUE, Level, Taint, Term, add, le, lt, mul, num
+from tilecheck.symbolic.smt_terms import TRUE, add, le, lt, mul, num
+from tilecheck.verify.contract import Contract
 from tilecheck.verify.expressions import constant
 from tilecheck.verify.memory import array_parameter
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
@@ -68,6 +70,8 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
+    contract = Contract(symbols, dims, env, scalars).impose(kernel)
+    assumptions += [f"{text} (the kernel's contract)" for text in contract]
     return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
 
 

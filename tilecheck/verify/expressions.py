@@ -26,23 +26,9 @@ from tilecheck.ir.kernel import (
     Unary,
 )
 from tilecheck.ir.simt import Atomic, BarrierValue, Load, SliceExpr, SubArray, ThreadVar, Warp
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
-from tilecheck.symbolic.smt_terms import (
-    FALSE,
-    TRUE,
-    Level,
-    Taint,
-    Term,
-    conj,
-    disj,
-    eq,
-    mod,
-    ne,
-    neg,
-    num,
-    truth,
-    value_of,
-)
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
 from tilecheck.verify import scalars
 from tilecheck.verify.memory import Cut, Position, load, place, record
 from tilecheck.verify.phases import cross

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Term
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
-    Level,
-    Symbol,
-    Term,
     add,
     conj,
     conjuncts,

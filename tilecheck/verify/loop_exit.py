@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilecheck.ir.kernel import For
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure, give_fact
 from tilecheck.symbolic.smt_terms import (
     FALSE,
     ONE,
     TRUE,
-    Level,
-    Symbol,
-    Taint,
-    Term,
     add,
     conj,
     conjuncts,

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure, give_fact
 from tilecheck.symbolic.smt_terms import (
     FALSE,
     TRUE,
     ZERO,
-    Level,
-    Taint,
-    Term,
     add,
     conj,
     disj,

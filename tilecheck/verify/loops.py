@@ -18,14 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.ir.kernel import Break, For, Node, Return, While
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure, give_fact
 from tilecheck.symbolic.smt_terms import (
     ONE,
     TRUE,
     ZERO,
-    Level,
-    Taint,
-    Term,
     add,
     conj,
     disj,

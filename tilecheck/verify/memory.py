@@ -14,25 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Node
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
-from tilecheck.symbolic.smt_terms import (
-    FALSE,
-    ONE,
-    ZERO,
-    Level,
-    Taint,
-    Term,
-    add,
-    conj,
-    div,
-    ge0,
-    ite,
-    lt,
-    mul,
-    num,
-    sub,
-    value_of,
-)
+from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub, value_of
 from tilecheck.verify.run import Run, State
 from tilecheck.verify.values import (
     Access,

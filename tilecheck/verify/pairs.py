@@ -18,14 +18,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
 
+from tilecheck.symbolic.smt_nodes import Applied, Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import (
     TRUE,
-    Applied,
-    Level,
-    Symbol,
-    Taint,
-    Term,
     add,
     conj,
     disj,

@@ -11,7 +11,8 @@ in the block scope, but still share `start` in the grid scope, because other blo
 from __future__ import annotations
 
 from tilecheck.ir.kernel import Node
-from tilecheck.symbolic.smt_terms import FALSE, TRUE, Level, Term, conj, ite, neg
+from tilecheck.symbolic.smt_nodes import Level, Term
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, ite, neg
 from tilecheck.verify.run import BarrierPoint, Run, State
 from tilecheck.verify.values import Tags
 

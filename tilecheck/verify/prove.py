@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.symbolic.smt_terms import Level, Taint, Term
 from tilecheck.verify import barriers, bounds, initialised, races
 from tilecheck.verify.conditions import Conditions
 from tilecheck.verify.entry import Entry, enter

@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilecheck.symbolic.smt_terms import (
-    Level,
-    Symbol,
-    Taint,
-    Term,
-    conj,
-    disj,
-    eq,
-    ge,
-    lt,
-    ne,
-    scale,
-)
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
+from tilecheck.symbolic.smt_terms import conj, disj, eq, ge, lt, ne, scale
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Run
 from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify

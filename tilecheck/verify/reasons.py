@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilecheck.symbolic.smt_terms import Level
+from tilecheck.symbolic.smt_nodes import Level
 from tilecheck.verify.conditions import words
 from tilecheck.verify.prove import Proof
 from tilecheck.verify.values import Access

@@ -10,22 +10,10 @@ from typing import Any, Literal
 
 from tilecheck.ir.kernel import Kernel, Node
 from tilecheck.ir.simt import AllocArray
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, bound_by, give_fact
-from tilecheck.symbolic.smt_terms import (
-    FALSE,
-    TRUE,
-    ZERO,
-    Level,
-    Symbol,
-    Taint,
-    Term,
-    add,
-    conj,
-    lt,
-    mul,
-    num,
-)
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, ZERO, add, conj, lt, mul, num
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.values import Access, Array, Check, Tags, Value
 from tilecheck.verify.verdict import Property

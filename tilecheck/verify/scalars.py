@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact, power_of_two_facts
 from tilecheck.symbolic.smt_terms import (
     COMPARE,
     ONE,
     ZERO,
-    Level,
-    Taint,
-    Term,
     add,
     conj,
     disj,

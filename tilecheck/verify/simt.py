@@ -19,6 +19,7 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
 if TYPE_CHECKING:
+    from tilecheck.checked import Fault
     from tilecheck.frontend.launches import Launch
 
 # Processor seconds per kernel, and launches per kernel that are looked at.
@@ -59,7 +60,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class SimtReport:
-    """One SIMT kernel after proof: a verdict per property, what was assumed, what was refuted, and why it holds."""
+    """One SIMT kernel after proof: a verdict per property, what was assumed, what was refuted, and why it holds.
+
+    `faults` are refusals of the kernel's own contract.
+    """
 
     kernel: Kernel
     assumptions: tuple[str, ...] = ()
@@ -67,6 +71,7 @@ class SimtReport:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     unsafe: bool = False
+    faults: tuple[Fault, ...] = ()
 
     @property
     def annotated(self) -> bool:
@@ -94,6 +99,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
     `launches` are those of this kernel; of more than four, the first are taken.
     """
+    from tilecheck.verify import contract
     from tilecheck.verify.findings import finding_of
     from tilecheck.verify.prove import prove
     from tilecheck.verify.reasons import reasons
@@ -123,4 +129,5 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
         tuple(found.values()),
         tuple(dict.fromkeys(note for proof in proofs for note in reasons(proof))),
         usage.unsafe,
+        contract.faults(kernel, usage),
     )

@@ -26,7 +26,8 @@ from tilecheck.ir.kernel import (
     While,
 )
 from tilecheck.ir.simt import AllocArray, Barrier, Fence, FillSlice, Load, Store, Unread
-from tilecheck.symbolic.smt_terms import FALSE, TRUE, Level, Taint, Term, conj, neg, value_of
+from tilecheck.symbolic.smt_nodes import Level, Taint, Term
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
 from tilecheck.verify import loops, phases
 from tilecheck.verify.expressions import evaluate, position_list
 from tilecheck.verify.memory import record

@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import Protocol
 
 from tilecheck.ir.kernel import Node
+from tilecheck.symbolic.smt_nodes import Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Model
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.symbolic.smt_terms import Symbol, Taint, Term, conjuncts
+from tilecheck.symbolic.smt_terms import conjuncts
 from tilecheck.verify.pairs import Mode, Question
 from tilecheck.verify.run import Run
 from tilecheck.verify.values import Access, Array, Check

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tilecheck.checked import Fault
 from tilecheck.ir.kernel import Kernel, Opaque, walk
+from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_coverage import coverage
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
@@ -28,6 +29,8 @@ from tilecheck.verify.verdict import Answer, Property, Verdict
 __all__ = ["Argument", "TileReport", "check_kernel", "specialise"]
 
 BY_CONSTRUCTION = "by construction"
+# Faults that leave what is known of bounds as it is.
+_HARMLESS = ("partial-coverage", "check-in-kernel")
 
 
 def check_kernel(
@@ -39,9 +42,9 @@ def check_kernel(
     types = dict(inferred.types)
     settled = settle(special, types)
     ledger = Ledger(settled, types)
-    steps = Walk(ledger, types)
-    steps.run()
-    settle_stores(ledger, steps.lanes, types)
+    accesses = Accesses(ledger, types)
+    Walk(accesses).run()
+    settle_stores(ledger, accesses.lanes, types)
     for mixed in inferred.mixed:
         ledger.divides(mixed)
     faults = [*inferred.faults, *ledger.faults, *_strict(settled, ledger.accesses)]
@@ -52,7 +55,7 @@ def check_kernel(
         settled,
         types,
         tuple(faults),
-        _verdicts(ledger, bool(faults), unread),
+        _verdicts(ledger, any(fault.rule not in _HARMLESS for fault in faults), unread),
         tuple(ledger.accesses),
         tuple(ledger.conditions),
         {node: tuple(checks) for node, checks in ledger.hoisted.items()},
@@ -68,7 +71,7 @@ def _strict(kernel: Kernel, accesses: Sequence[ArrayAccess]) -> list[Fault]:
         if access.rung in CHECKED:
             message = f"a bounds check of `{access.array}` on axis {access.axis} stays in the kernel: {access.reason}"
             help = 'declare what the launch ensures, such as `requires="0 <= i and i < x.shape[0] // 128"`, or drop `checks="launch"`'
-            found.append(Fault("check-in-kernel", message, access.node.span, kernel.name, (), help))
+            found.append(Fault("check-in-kernel", message, access.span, kernel.name, (), help))
     return list(dict.fromkeys(found))
 
 

@@ -150,7 +150,7 @@ def _block_condition(goal: Goal, path: Path, kernel: str) -> LaunchCondition:
         goal.node.span.line,
         compare("<=", grid, goal.count),
         f"the grid has {{0}} blocks on axis {atom.axis}, `{goal.array}` has {{1}} tiles of {{2}} on its axis {goal.array_axis}",
-        f"pass a `{goal.array}` of at least {{3}} elements on axis {goal.array_axis}, or fewer blocks",
+        f"`{goal.array}` needs at least {{3}} elements on axis {goal.array_axis}, or the launch fewer blocks",
         (grid, goal.count, goal.tile, least),
         host_comparisons(path.path),
     )
@@ -170,7 +170,7 @@ def _launch_conditions(goal: Goal, low: Poly, high: Poly, path: Path, kernel: st
         below = compare("<=", high + ONE, goal.count)
     words = (
         f"{goal.shown} reaches tile {{0}} of `{goal.array}` on axis {goal.axis}, which has {{1}} tiles of {{2}} there",
-        f"pass a `{goal.array}` of at least {{3}} elements on axis {goal.array_axis}",
+        f"`{goal.array}` needs at least {{3}} elements on axis {goal.array_axis}",
     )
     if not implies(facts, below, known=path.known):
         values = (high, goal.count, goal.tile, high * goal.tile + ONE)

@@ -30,10 +30,13 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A bool: the comparisons that say that it is true, and that it is false; () where comparisons cannot say it."""
+    """A bool: the comparisons that hold when it is true, and when it is false; () where none is known. `whole` is False if
+    they leave out a part of what makes it true.
+    """
 
     true: tuple[Comparison, ...] = ()
     false: tuple[Comparison, ...] = ()
+    whole: bool = True
 
 
 Value = Poly | Minted | Truth | tuple["Value", ...] | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilecheck.checked import Fault
+from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import Kernel, Node
 from tilecheck.ir.types import Type
 from tilecheck.verify.tile_asserts import HoistedCheck
@@ -24,11 +25,16 @@ class ArrayAccess:
     """One axis of one access. `reason` says why a check stays in the kernel, where it does."""
 
     node: Node
-    line: int
+    # Where findings about it stand: the access, or the call of a helper of another file.
+    span: Span
     array: str
     axis: int
     rung: Rung
     reason: str = ""
+
+    @property
+    def line(self) -> int:
+        return self.span.line
 
 
 @dataclass(frozen=True, slots=True)

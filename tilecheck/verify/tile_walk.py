@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import (
     Assert,
     Assign,
@@ -41,30 +40,30 @@ from tilecheck.ir.kernel import (
     Unary,
     While,
     assigned,
-    children,
     walk,
 )
-from tilecheck.ir.types import Extent as TileExtent
-from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, TupleType, Type, ViewType
-from tilecheck.symbolic.linear import ZERO, Fresh, LaunchAxis, Poly, Scalar, ceil_div, divide, fits_int64
-from tilecheck.symbolic.requires import Relation
-from tilecheck.verify.tile_goals import Goal
+from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, Type, ViewType
+from tilecheck.symbolic.linear import Poly, Scalar, divide, fits_int64
+from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
-from tilecheck.verify.tile_report import ArrayAccess
-from tilecheck.verify.tile_stores import Lanes, note, spread
 
 
 @dataclass(slots=True)
 class Walk:
-    """One walk: the ledger that is filled, and the types it relies on."""
+    """One walk over the kernel of a ledger."""
 
-    ledger: Ledger
-    types: Mapping[Node, Type]
-    lanes: Lanes = field(default_factory=Lanes)
+    accesses: Accesses
     # Values that leave an inlined function by `return`, per function that is open.
     returns: list[list[tuple[Values, Value]]] = field(default_factory=list)
-    foreign: list[Span] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.accesses.ledger
+
+    @property
+    def types(self) -> Mapping[Node, Type]:
+        return self.accesses.types
 
     def run(self) -> None:
         """Walk the whole kernel."""
@@ -74,10 +73,6 @@ class Walk:
             is_int = isinstance(param, ScalarParam) and param.kind in ("int", None)
             path.values[param.name] = Poly.of(Scalar(param.name)) if is_int else None
         self.block(kernel.body)
-
-    def span(self, node: Node) -> Span:
-        """Where a finding about `node` stands."""
-        return self.foreign[0] if self.foreign else node.span
 
     # ---- statements
 
@@ -127,7 +122,7 @@ class Walk:
         path.depth += 1
         for holding, block in ((truth.true, node.then), (truth.false, node.other)):
             path.values = dict(before)
-            path.unreadable = unreadable + (not holding)
+            path.unreadable = unreadable + (not holding or not truth.whole)
             path.assume(holding)
             self.block(block)
             ends.append(path.values)
@@ -142,17 +137,17 @@ class Walk:
 
     @contextmanager
     def around(self, node: Stmt, body: Sequence[Stmt], counted: Range | None) -> Iterator[None]:
-        """A loop: what its body assigns is new inside and after."""
+        """A loop: what it assigns, its target included, is new inside and after."""
         path = self.ledger.path
         assert path.values is not None
         before, mark = dict(path.values), path.mark()
-        self.forget(path.values, body)
+        self.forget(path.values, (node,))
         path.loops.append(LoopFrame(node, before, path.depth, _whole(body), counted))
         yield
         path.loops.pop()
         path.forget(mark)
         path.values = dict(before)
-        self.forget(path.values, body)
+        self.forget(path.values, (node,))
 
     def forget(self, values: Values, body: Sequence[Stmt]) -> None:
         for name in assigned(tuple(body)):
@@ -187,83 +182,14 @@ class Walk:
         path = self.ledger.path
         minted = self.types.get(node.source)
         self.value(node.source)
+        within = self.value(dict(node.source.kwargs)["within"]) if "within" in dict(node.source.kwargs) else None
         with self.around(node, node.body, None):
             path.unreadable += 1
             assert path.values is not None
             if isinstance(minted, IndexType):
-                path.values[node.target] = self.indices(node.source, minted)
+                path.values[node.target] = self.accesses.minted(node.source, minted, within)
             self.block(node.body)
             path.unreadable -= 1
-
-    def indices(self, source: OpCall, minted: IndexType) -> Minted:
-        """The items of a minted index, each below the tile count of its axis, and inside `within`."""
-        path, ledger = self.ledger.path, self.ledger
-        tiles = {name: self.tile_of(name) for name in minted.arrays}
-        if len(minted.arrays) == 2:
-            ledger.same_tiles(self.span(source), minted.arrays[0], minted.arrays[1], tiles)
-        array = minted.arrays[0]
-        pairs = self.within(source, minted.rank)
-        items: list[Poly] = []
-        for axis, tile in enumerate(tiles[array]):
-            count = ceil_div(ledger.extent(array, axis), ledger.of(tile))
-            _, high = path.bounds(count)
-            atom = path.fresh(f"index[{axis}]", 0, None if high is None else high - 1)
-            item = Poly.of(atom)
-            start, stop = ZERO, count
-            if pairs is not None and pairs[axis] is not None:
-                start, length = pairs[axis]  # type: ignore[misc]
-                path.assume([compare(">=", item, start)])
-                if length is not None and fits_int64(start + length, path.known):
-                    stop = start + length
-            path.ranges[atom] = Range(atom, start, stop, 1, None)
-            path.assume([compare("<", item, count), compare("<", item, stop), compare("<", start, stop)])
-            items.append(item)
-        return Minted(tuple(items))
-
-    def within(self, source: OpCall, rank: int) -> list[tuple[Poly, Poly | None] | None] | None:
-        """The sub-range of each axis, checked: `0 <= start` and `start + count <= tiles`. A count of -1 has no end."""
-        node = dict(source.kwargs).get("within")
-        if not isinstance(node, TupleExpr):
-            return None
-        pairs = node.items
-        if rank == 1 and len(pairs) == 2 and not isinstance(self.types.get(pairs[0]), TupleType):
-            pairs = (node,)
-        found: list[tuple[Poly, Poly | None] | None] = []
-        array = source.args[0]
-        name = array.id if isinstance(array, Name) else ""
-        for axis, pair in enumerate(pairs[:rank]):
-            if not isinstance(pair, TupleExpr) or len(pair.items) != 2:
-                found.append(None)
-                continue
-            start, length = (self.quiet(item) for item in pair.items)
-            found.append(self.ledger_range(source, name, axis, start, length))
-        return found
-
-    def ledger_range(
-        self, source: OpCall, name: str, axis: int, start: Value, length: Value
-    ) -> tuple[Poly, Poly | None] | None:
-        """Note the check of one sub-range; what it ensures holds inside the loop."""
-        ledger, path = self.ledger, self.ledger.path
-        span = self.span(source)
-        if not isinstance(start, Poly) or not isinstance(length, Poly):
-            ledger.accesses.append(ArrayAccess(source, span.line, name, axis, "in-place", "the sub-range is computed"))
-            return None
-        rest = length.constant == -1
-        tile = self.tile_of(name)[axis]
-        extent, tiles = ledger.extent(name, axis), ledger.of(tile)
-        last = start if rest else start + length - Poly.of(1)
-        shown = "the sub-range of `within`"
-        empty = not rest and length.constant == 0
-        if not empty:
-            goal = Goal(source, name, axis, axis, last, shown, extent, tiles, tile)
-            if last.constant is None or start.constant is None:
-                ledger.accesses.append(
-                    ArrayAccess(source, span.line, name, axis, "in-place", "the sub-range is known at the launch alone")
-                )
-            else:
-                ledger.goal(goal, span)
-        path.assume([compare(">=", start, ZERO)])
-        return start, None if rest else length
 
     def repeat(self, node: While, cond: Expr, body: Sequence[Stmt]) -> None:
         path = self.ledger.path
@@ -278,12 +204,12 @@ class Walk:
     def inline(self, node: Inline) -> None:
         path = self.ledger.path
         self.returns.append([])
-        if node.foreign or self.foreign:
-            self.foreign.append(node.span)
+        if node.foreign or self.accesses.foreign:
+            self.accesses.foreign.append(node.span)
         mark = path.mark()
         self.block(node.body)
-        if node.foreign or self.foreign:
-            self.foreign.pop()
+        if node.foreign or self.accesses.foreign:
+            self.accesses.foreign.pop()
         left = self.returns.pop()
         if path.values is not None:
             left.append((path.values, None))
@@ -297,13 +223,6 @@ class Walk:
         path.values = joined
 
     # ---- expressions
-
-    def quiet(self, node: Expr) -> Value:
-        """The value of an expression that was walked already: its accesses are not noted again."""
-        before = len(self.ledger.accesses)
-        value = self.value(node)
-        del self.ledger.accesses[before:]
-        return value
 
     def value(self, node: Expr, name: str = "") -> Value:
         """What an expression gives; ints that may leave 64 bits, or are not known, are new atoms."""
@@ -332,7 +251,7 @@ class Walk:
             case Unary(op=op, operand=operand):
                 inner = self.value(operand)
                 if op == "not" and isinstance(inner, Truth):
-                    return Truth(inner.false, inner.true)
+                    return Truth(inner.false, inner.true, inner.whole)
                 return -inner if op == "-" and isinstance(inner, Poly) else inner if op == "+" else None
             case Binary(op=op, left=left, right=right):
                 return _arithmetic(op, self.value(left), self.value(right), self.ledger)
@@ -346,10 +265,11 @@ class Walk:
                 parts = [self.value(o) for o in operands]
                 truths = [p for p in parts if isinstance(p, Truth)]
                 if len(truths) < len(parts):
-                    return Truth(tuple(c for t in truths for c in t.true), ()) if op == "and" else None
+                    return Truth(tuple(c for t in truths for c in t.true), (), False) if op == "and" else None
+                whole = all(t.whole for t in truths)
                 if op == "and":
-                    return Truth(tuple(c for t in truths for c in t.true), ())
-                return Truth((), tuple(c for t in truths for c in t.false))
+                    return Truth(tuple(c for t in truths for c in t.true), (), whole)
+                return Truth((), tuple(c for t in truths for c in t.false), whole)
             case TupleExpr(items=items):
                 return tuple(self.value(i) for i in items)
             case Item(base=base, index=index):
@@ -361,8 +281,8 @@ class Walk:
             case Function():
                 return None
             case Select():
-                for part in children(node):
-                    self.value(part)  # type: ignore[arg-type]
+                for part in (node.cond, node.then, node.other):
+                    self.value(part)
                 return None
             case _:
                 return None
@@ -387,168 +307,12 @@ class Walk:
             return self.ledger.of(held.shape[node.axis])
         return None
 
-    def tile_of(self, array: str) -> tuple[int, ...]:
-        """The tile of a `Mut` or `Mapped` parameter, by axis."""
-        from tilecheck.verify.tile_specialise import parameter_types
-
-        held = parameter_types(self.ledger.kernel)[array]
-        return held.shape if isinstance(held, TensorType) and held.shape is not None else ()  # type: ignore[return-value]
-
-    # ---- calls
-
     def call(self, node: OpCall) -> Value:
-        """An op: what it touches is noted; grid and tile counts have values."""
+        """An op: its arguments, then what it touches."""
         args = [self.value(a) for a in node.args if not isinstance(a, Function)]
         for _, value in node.kwargs:
             self.value(value)
-        first = self.types.get(node.args[0]) if node.args else None
-        note(self.lanes, node, args, self.types, self.span(node), [frame.node for frame in self.ledger.path.loops])
-        match node.op:
-            case "block_id" | "num_blocks":
-                axis = args[0].constant if isinstance(args[0], Poly) else None
-                if axis is not None and 0 <= axis < 3:
-                    return Poly.of(LaunchAxis("blockId" if node.op == "block_id" else "gridDim", axis))
-            case "num_tiles":
-                return self.num_tiles(first, args[1] if len(args) > 1 else None)
-            case "load_tile" | "load" if isinstance(first, ViewType):
-                self.tiles(node, args[1:], first)
-            case "load_tile" | "load" | "store" if isinstance(first, SubTilesType):
-                self.subtiles(node, args[2:] if node.op == "store" else args[1:], first)
-            case "load" | "store" if isinstance(first, TensorType):
-                self.own(node, first)
-            case "load_like":
-                self.like(node)
-            case "gather":
-                self.elements(node, first)
-            case "at" if isinstance(first, TensorType):
-                return self.owned(node, first, args)
-            case "minimum" | "maximum" if all(isinstance(a, Poly) for a in args):
-                return self.extreme(node.op, args)
-            case _ if node.op.startswith("atomic_"):
-                self.elements(node, first)
-        return None
-
-    def extreme(self, op: str, args: Sequence[Value]) -> Value:
-        """`min` and `max` of ints: a new atom, on the right side of both."""
-        path = self.ledger.path
-        polys = [a for a in args if isinstance(a, Poly)]
-        ends = [path.bounds(p) for p in polys]
-        pick = min if op == "minimum" else max
-        lows, highs = [e[0] for e in ends if e[0] is not None], [e[1] for e in ends if e[1] is not None]
-        whole = len(lows) == len(ends) and len(highs) == len(ends)
-        atom = path.fresh(op, pick(lows) if whole else None, pick(highs) if whole else None)
-        relation: Relation = "<=" if op == "minimum" else ">="
-        path.choices[atom] = (relation, tuple(polys))
-        path.assume([compare(relation, Poly.of(atom), p) for p in polys])
-        return Poly.of(atom)
-
-    def num_tiles(self, of: Type | None, axis: Value) -> Value:
-        at = axis.constant if isinstance(axis, Poly) else None
-        if at is None:
-            return None
-        match of:
-            case ViewType() if -len(of.shape) <= at < len(of.shape):
-                at %= len(of.shape)
-                return ceil_div(self.ledger.extent(of.array, of.permute[at]), self.ledger.of(of.shape[at]))
-            case SubTilesType() if -len(of.shape) <= at < len(of.shape):
-                return ceil_div(self.ledger.of(of.whole[at]), self.ledger.of(of.shape[at]))
-            case TensorType(shape=shape) if shape is not None and -len(shape) <= at < len(shape):
-                at %= len(shape)
-                return ceil_div(self.ledger.extent(of.name, at), self.ledger.of(shape[at]))
-        return None
-
-    def tiles(self, node: OpCall, index: Sequence[Value], view: ViewType) -> None:
-        """A load through a view: a goal per axis."""
-        parts = spread(index)
-        for axis, tile in enumerate(view.shape):
-            item = parts[axis] if axis < len(parts) else None
-            along = view.permute[axis]
-            self.goal(
-                node, view.array, axis, along, item, self.shown(node, axis), self.ledger.extent(view.array, along), tile
-            )
-
-    def subtiles(self, node: OpCall, index: Sequence[Value], part: SubTilesType) -> None:
-        """A load or store of sub-tiles: local indices below the local tile count."""
-        parts = spread(index)
-        for axis, tile in enumerate(part.shape):
-            item = parts[axis] if axis < len(parts) else None
-            self.goal(
-                node, part.array, axis, axis, item, self.shown(node, axis), self.ledger.of(part.whole[axis]), tile, True
-            )
-
-    def goal(
-        self,
-        node: OpCall,
-        array: str,
-        axis: int,
-        along: int,
-        index: Value,
-        shown: str,
-        extent: Poly,
-        tile: TileExtent,
-        local: bool = False,
-    ) -> None:
-        if not isinstance(index, Poly):
-            index = Poly.of(self.ledger.path.fresh("the index"))
-        self.ledger.goal(
-            Goal(node, array, axis, along, index, shown, extent, self.ledger.of(tile), tile, local),
-            self.span(node),
-        )
-
-    def shown(self, node: OpCall, axis: int) -> str:
-        """The index as the user wrote it, where it is short."""
-        from tilecheck.ir.printer import show
-
-        given = node.args[2:] if node.op == "store" else node.args[1:]
-        if axis < len(given):
-            text = show(given[axis])
-            if len(text) <= 40:
-                return f"`{text}`"
-        return "the index"
-
-    def own(self, node: OpCall, tensor: TensorType) -> None:
-        """The block's own tile, or a minted index: in bounds by construction. A whole `Shared` tensor too."""
-        for axis in range(len(tensor.shape or ())):
-            self.ledger.accesses.append(ArrayAccess(node, self.span(node).line, tensor.name, axis, "provenance"))
-
-    def like(self, node: OpCall) -> None:
-        source, model = (self.types.get(a) for a in node.args[:2])
-        if isinstance(source, TensorType) and isinstance(model, TensorType) and model.shape is not None:
-            for axis, tile in enumerate(model.shape):
-                mapped = model.access == "Mapped"
-                self.ledger.as_long_as(node, self.span(node), source.name, model.name, axis, tile, mapped)
-
-    def elements(self, node: OpCall, of: Type | None) -> None:
-        """Element indices in tiles: checked lane by lane."""
-        if isinstance(of, TensorType):
-            for axis in range(len(of.shape or (0,))):
-                reason = "element indices are computed in the kernel"
-                self.ledger.accesses.append(ArrayAccess(node, self.span(node).line, of.name, axis, "in-place", reason))
-
-    def owned(self, node: OpCall, tensor: TensorType, args: Sequence[Value]) -> Value:
-        """`z.at(index, j)`: the owned ints count through the last axes of `z`, or through the axis they were taken from."""
-        rank = len(tensor.shape or ())
-        minted = args[1] if len(args) > 1 else None
-        items = list(minted.items) if isinstance(minted, Minted) else []
-        given = list(args[2:])
-        for position, index in enumerate(given):
-            axis = rank - len(given) + position
-            atom = index.atom if isinstance(index, Poly) else None
-            counted = self.ledger.path.ranges.get(atom) if isinstance(atom, Fresh) else None
-            if counted is not None:
-                counts = [self.num_tiles(tensor, Poly.of(a)) for a in range(rank)]
-                axis = (
-                    counts.index(counted.stop)
-                    if counted.stop in counts[:axis] and counts[axis] != counted.stop
-                    else axis
-                )
-            tile = (tensor.shape or ())[axis]
-            self.goal(
-                node, tensor.name, axis, axis, index, "the owned index", self.ledger.extent(tensor.name, axis), tile
-            )
-            if isinstance(index, Poly) and axis < len(items):
-                items[axis] = index
-        return Minted(tuple(items)) if items else None
+        return self.accesses.call(node, args)
 
 
 def _arithmetic(op: str, a: Value, b: Value, ledger: Ledger) -> Value:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilecheck.ir.kernel import For, Node, While
-from tilecheck.symbolic.smt_terms import FALSE, TRUE, Term, disj, num, value_of
+from tilecheck.symbolic.smt_nodes import Term
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, disj, num, value_of
 from tilecheck.verify import phases
 from tilecheck.verify.expressions import evaluate
 from tilecheck.verify.run import Frame, Leave, Run, State

@@ -48,7 +48,7 @@ from tilecheck.ir.simt import (
     Unread,
     Warp,
 )
-from tilecheck.symbolic.smt_terms import Level
+from tilecheck.symbolic.smt_nodes import Level
 
 _SCOPES = {"grid": Level.GRID, "block": Level.BLOCK, "warp": Level.WARP}
 _WHOLE = frozenset({"&", "|", "^", "<<", ">>"})

@@ -15,7 +15,8 @@ from enum import Enum
 from typing import Literal
 
 from tilecheck.ir.kernel import Node
-from tilecheck.symbolic.smt_terms import ONE, ZERO, Level, Term, conj, ite, mul, neg
+from tilecheck.symbolic.smt_nodes import Level, Term
+from tilecheck.symbolic.smt_terms import ONE, ZERO, conj, ite, mul, neg
 
 
 class Kind(Enum):

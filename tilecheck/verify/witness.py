@@ -21,8 +21,8 @@ from tilecheck.interp.simt import Kind, SimtFault, SimtRun
 from tilecheck.interp.simt_compile import Program, compile_kernel
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
+from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate
-from tilecheck.symbolic.smt_terms import Symbol, Term
 from tilecheck.verify.entry import Entry
 from tilecheck.verify.memory import integer_range
 from tilecheck.verify.replay import FILLS, Number, Scenario, run_once, witness

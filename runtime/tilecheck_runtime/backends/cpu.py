@@ -38,7 +38,7 @@ from tilecheck_runtime.backends import (
     Work,
     cpu_simt,
 )
-from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.errors import KernelStopped, UsageError
 from tilecheck_runtime.sites import Site
 
 # As CUDA's allocator: what is aligned there is aligned here.
@@ -138,13 +138,18 @@ class CPURepeat:
         self._rounds.append(self._stream.submit(self._work, (), self._keep))
 
     def wait(self) -> None:
+        if self._rounds:
+            self._stream.mark(()).wait()
         rounds, self._rounds = self._rounds, []
         for event in rounds:
             event.wait()
 
-    def close(self) -> None:
-        """Each queued round keeps what it needs by itself."""
-        self._rounds.clear()
+    def close(self, over: Callable[[], None]) -> None:
+        rounds, self._rounds = self._rounds, []
+        if rounds:
+            rounds[-1].then(over)
+        else:
+            over()
 
 
 def _perform(work: Work) -> None:
@@ -194,7 +199,10 @@ class _CPU:
     name = "cpu"
 
     def allocate(self, nbytes: int) -> Buffer:
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        try:
+            block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except (MemoryError, OverflowError, ValueError):
+            raise UsageError(f"the cpu cannot allocate {nbytes} bytes", "make the tensor smaller") from None
         start = block.ctypes.data
         return CPUBuffer(start + -start % ALIGNMENT, nbytes, block)
 

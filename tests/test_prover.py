@@ -1,0 +1,259 @@
+"""The prover on kernels with labels: verdicts, witnesses, conditions, mutants, and what it must not claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.score import Score, score_kernels
+from tilecheck.frontend.launches import read_launches
+from tilecheck.frontend.numba import read_kernels
+from tilecheck.frontend.source import Source
+from tilecheck.ir.kernel import Assert, Break, Continue, For, If, Inline, Kernel, Return, Stmt, While
+from tilecheck.ir.simt import Barrier
+from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
+from tilecheck.verify.verdict import Property, Verdict
+
+IDIOMS = Path(__file__).parent / "kernels" / "idioms.py"
+PROVED = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
+SOURCE = Source("idioms.py", IDIOMS.read_text())
+KERNELS = {kernel.name: kernel for kernel in read_kernels(SOURCE, lambda name: None)}
+LAUNCHES = read_launches(SOURCE, lambda name: None)
+
+
+def report(text: str, name: str | None = None) -> SimtReport:
+    """The report of one kernel of a module text, under the launches that the text shows."""
+    source = Source("kernel.py", "import numpy as np\nfrom numba import cuda, float32, int32\n" + text)
+    found = read_kernels(source, lambda module: None)
+    kernel = next(k for k in found if name in (None, k.name))
+    return check_kernel(kernel, launches_of(kernel, read_launches(source, lambda module: None)))
+
+
+def worst(found: SimtReport) -> Verdict:
+    order = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED)
+    return max((answer.verdict for answer in found.verdicts.values()), key=order.index)
+
+
+def test_every_idiom_gets_its_label() -> None:
+    score = Score()
+    score_kernels(score, IDIOMS, general=False)
+    assert score.cases.total() == len(KERNELS)
+    assert not score.wrong and not score.unsound
+
+
+def test_conditions_are_minimal_and_readable() -> None:
+    def given(name: str) -> tuple[str, ...]:
+        return check_kernel(KERNELS[name]).conditions()
+
+    assert given("guarded_map") == ("x.size >= y.size",)
+    assert given("early_return_map") == ()
+    assert given("matrix_rows") == ("a.shape[0] >= out.shape[0]", "a.shape[1] >= out.shape[1]")
+    assert given("leader_of_each_block") == ("out.size >= gridDim.x",)
+    assert given("block_reverse") == ("x.size >= blockDim.x * gridDim.x", "blockDim.x <= 64")
+
+
+def test_a_refutation_shows_both_threads_and_the_launch() -> None:
+    found = report(
+        """
+@cuda.jit
+def k(y):
+    i = cuda.grid(1)
+    if i + 1 < y.size:
+        y[i] = 1.0
+        y[i + 1] = 2.0
+
+k[1, 4](np.zeros(9))
+"""
+    )
+    (finding,) = found.findings
+    assert finding.rule == "data-race" and finding.array == "y"
+    assert [place.span.line for place in finding.places] == [8, 9]
+    assert len(finding.witness.threads) == 2 and finding.witness.launch["grid"] == (1, 1, 1)
+    assert finding.launch is not None and finding.launch.line == 11
+
+
+def test_what_cannot_be_read_is_never_proven() -> None:
+    found = report(
+        """
+@cuda.jit
+def k(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        mystery(x, i)
+        x[i] = 0
+"""
+    )
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.UNKNOWN
+    assert "mystery" in (found.verdicts[Property.RACE_FREE].reason or "")
+    assert not found.findings
+
+
+def test_float_guards_are_no_integer_facts() -> None:
+    """No integer lies between 0 and 1, but floats do: the store is reached."""
+    found = report(
+        """
+@cuda.jit
+def k(x, out):
+    i = cuda.grid(1)
+    if i < x.size and x[i] > 0 and x[i] < 1:
+        out[0] = i
+
+k[1, 8](np.full(8, 0.5), np.zeros(1))
+"""
+    )
+    assert found.verdicts[Property.RACE_FREE].verdict is not Verdict.PROVEN
+
+
+def test_one_value_written_by_all_is_proven_with_a_reason() -> None:
+    found = report(
+        """
+@cuda.jit
+def k(flag):
+    flag[0] = 1
+
+k[2, 32](np.zeros(1))
+"""
+    )
+    answer = found.verdicts[Property.RACE_FREE]
+    assert (answer.verdict, answer.reason) == (Verdict.PROVEN, "same-value")
+
+
+def test_a_barrier_reached_through_a_racy_flag_is_not_proven() -> None:
+    found = report(
+        """
+@cuda.jit
+def k(x, n):
+    flag = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == n:
+        flag[0] = t
+    if t == n + 1:
+        flag[0] = t
+    if flag[0] > 3:
+        cuda.syncthreads()
+    x[t] = 0
+"""
+    )
+    assert found.verdicts[Property.BARRIERS_UNIFORM].verdict is not Verdict.PROVEN
+
+
+def test_the_same_array_twice_is_seen() -> None:
+    text = """
+@cuda.jit
+def k(src, dst):
+    i = cuda.grid(1)
+    if i + 1 < src.size and i < dst.size:
+        dst[i] = src[i + 1]
+
+"""
+    shared = text + "d = cuda.to_device(np.arange(20.0))\nk[1, 16](d, d)\n"
+    apart = text + "d, e = cuda.to_device(np.arange(20.0)), cuda.to_device(np.zeros(20))\nk[1, 16](d, e)\n"
+    assert worst(report(shared)) is Verdict.REFUTED
+    assert worst(report(apart)) is Verdict.PROVEN
+
+
+def test_the_budget_is_kept() -> None:
+    import time
+
+    begun = time.process_time()
+    found = check_kernel(KERNELS["tiled_product"], budget=0.05)
+    assert time.process_time() - begun < 2.0
+    assert any(answer.verdict is Verdict.UNKNOWN for answer in found.verdicts.values())
+
+
+def test_reports_do_not_depend_on_what_was_checked_before() -> None:
+    first = check_kernel(KERNELS["halving_sum"], launches_of(KERNELS["halving_sum"], LAUNCHES))
+    for name in ("tiled_product", "pairs_by_xor"):
+        check_kernel(KERNELS[name])
+    again = check_kernel(KERNELS["halving_sum"], launches_of(KERNELS["halving_sum"], LAUNCHES))
+    assert (first.verdicts, first.findings, first.notes) == (again.verdicts, again.findings, again.notes)
+
+
+# ---- annotated kernels
+
+ANNOTATED = """
+import tilecheck as tc
+from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+
+@tc.simt(block=64, requires="x.size >= z.size")
+def scale(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], by: float) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = by * x[i]
+"""
+
+
+def test_a_contract_is_taken_for_granted() -> None:
+    found = report(ANNOTATED)
+    assert worst(found) is Verdict.PROVEN
+    assert "x.size >= z.size (the kernel's contract)" in found.assumptions
+    without = report(ANNOTATED.replace(', requires="x.size >= z.size"', ""))
+    assert without.conditions() == ("x.size >= z.size",)
+
+
+def test_a_contract_that_cannot_be_read_is_refused() -> None:
+    found = report(ANNOTATED.replace("x.size >= z.size", "x.length >= z.size"))
+    assert [fault.rule for fault in found.faults] == ["launch-contract"]
+
+
+def test_a_shared_tensor_is_not_written() -> None:
+    found = report(ANNOTATED.replace("Tensor[Mut, f32, Dyn]", "Tensor[Shared, f32, Dyn]"))
+    assert [fault.rule for fault in found.faults] == ["write-to-shared"]
+
+
+# ---- mutants
+
+
+def _without(body: tuple[Stmt, ...], doomed: Stmt) -> tuple[Stmt, ...]:
+    """`body` with one barrier deleted, or one guard replaced by its branch."""
+    made: list[Stmt] = []
+    for node in body:
+        if node is doomed:
+            leaves = isinstance(node, If) and isinstance(node.then[-1], Return | Break | Continue)
+            made.extend(node.then if isinstance(node, If) and not leaves else ())
+        elif isinstance(node, If):
+            made.append(replace(node, then=_without(node.then, doomed), other=_without(node.other, doomed)))
+        elif isinstance(node, For | While | Inline):
+            made.append(replace(node, body=_without(node.body, doomed)))
+        else:
+            made.append(node)
+    return tuple(made)
+
+
+def _statements(body: tuple[Stmt, ...]) -> list[Stmt]:
+    found: list[Stmt] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, If):
+            found += _statements(node.then) + _statements(node.other)
+        elif isinstance(node, For | While | Inline):
+            found += _statements(node.body)
+    return found
+
+
+def _mutants() -> list[tuple[str, Kernel, int]]:
+    made = []
+    for name, kernel in KERNELS.items():
+        label = SOURCE.lines[kernel.lines[0] - 2]
+        if "safe" not in label:
+            continue
+        for node in _statements(kernel.body):
+            if isinstance(node, Barrier | Assert) or (isinstance(node, If) and not node.other):
+                made.append((name, replace(kernel, body=_without(kernel.body, node)), node.span.line))
+    return made
+
+
+# Mutants that are still safe: the launch that the file shows never reaches the guard's other side, or (the `break` of
+# `leave_together`) all threads stay in the loop together.
+REDUNDANT = {("volume", 110), ("volume", 112), ("sizes_at_the_launch", 475), ("leave_together", 310)}
+
+
+@pytest.mark.parametrize(("name", "mutant", "line"), _mutants(), ids=lambda v: v if isinstance(v, str | int) else "")
+def test_a_lost_barrier_or_guard_is_noticed(name: str, mutant: Kernel, line: int) -> None:
+    before = check_kernel(KERNELS[name], launches_of(KERNELS[name], LAUNCHES))
+    after = check_kernel(mutant, launches_of(KERNELS[name], LAUNCHES))
+    changed = after.verdicts != before.verdicts or after.conditions() != before.conditions()
+    assert changed or (name, line) in REDUNDANT
