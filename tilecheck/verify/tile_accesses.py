@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
-from tilecheck.ir.kernel import Node, OpCall
+from tilecheck.ir.kernel import Name, Node, OpCall, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.types import Extent as TileExtent
 from tilecheck.ir.types import IndexType, SubTilesType, TensorType, Type, ViewType
@@ -144,7 +144,10 @@ class Accesses:
         given = node.args[2:] if node.op == "store" else node.args[1:]
         if axis < len(given):
             text = show(given[axis])
-            if len(text) <= 40:
+            # Cells of inlined helpers are no names of the user's.
+            if len(text) <= 40 and not any(
+                "." in n.id or "$" in n.id for n in walk(given[axis]) if isinstance(n, Name)
+            ):
                 return f"`{text}`"
         return "the index"
 
@@ -209,7 +212,7 @@ class Accesses:
             if pairs is not None:
                 start, stop = self._part(source, array, axis, pairs[axis], count)
                 path.assume([compare(">=", item, start)])
-            path.ranges[atom] = Range(atom, start, stop, 1, None)
+            path.ranges[atom] = Range(atom, start, stop, ONE, True, None)
             path.assume([compare("<", item, count), compare("<", item, stop), compare("<", start, stop)])
             items.append(item)
         return Minted(tuple(items))

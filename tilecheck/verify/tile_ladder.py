@@ -25,7 +25,7 @@ from tilecheck.verify.tile_conditions import LaunchCondition, host_comparisons
 from tilecheck.verify.tile_goals import Goal, Outcome, decide
 from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_path import Path, compare
-from tilecheck.verify.tile_report import ArrayAccess, Rung
+from tilecheck.verify.tile_report import CHECKED, ArrayAccess, Rung
 
 # More elements than any block holds in registers.
 _LARGEST_TILE = 1 << 24
@@ -158,6 +158,11 @@ class Ledger:
             )
         self.accesses.append(ArrayAccess(goal.node, span, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
+        if outcome.rung not in CHECKED:
+            # What every launch is checked for holds for the accesses that follow.
+            for condition in outcome.conditions:
+                if not condition.guards:
+                    self.path.ensure(condition.goal)
         if outcome.loop is not None:
             writer = Writer(outcome.loop.before, span, self.types)
             check = HoistedCheck(

@@ -45,12 +45,15 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value that counts: from `start` below `stop` in steps of `step`. `loop` is its `for`, None for a minted item."""
+    """A value that counts from `start`, below `stop` if it goes `up`, else above it, in steps of `step`, whose sign is
+    known. `loop` is its `for`, None for a minted item.
+    """
 
     atom: Fresh
     start: Poly
     stop: Poly
-    step: int
+    step: Poly
+    up: bool
     loop: For | None
 
 
