@@ -236,8 +236,8 @@ class Ledger:
             # What was checked at the launch holds in the loop.
             self.path.ensure(goal)
 
-    def divides(self, mixed: Mixed) -> None:
-        """An op mixes lanes beyond an edge, unless the tile divides the extent."""
+    def divides(self, mixed: Mixed, guards: tuple[Comparison, ...] = ()) -> None:
+        """An op mixes lanes beyond an edge, where `guards` hold, unless the tile divides the extent."""
         extent, tile = self.extent(mixed.edge.array, mixed.edge.axis), self.of(mixed.tile)
         goal = compare("==", divide("%", extent, tile), ZERO)
         if extent == tile or implies(self.path.facts(), goal, known=self.path.known):
@@ -246,8 +246,7 @@ class Ledger:
         help = (
             f'pad the load, for example `{array}.partition(..., pad="zero")`, or declare and pass extents that divide'
         )
-        rest = goal.left.constant
-        if rest is not None:
+        if goal.left.constant is not None and not guards:
             self.fault(
                 "void-lanes",
                 f"`{mixed.op}` would mix void lanes: tiles of {tile} do not divide `{array}.shape[{axis}]`, which is {extent}",
@@ -264,6 +263,7 @@ class Ledger:
             f"`{array}.shape[{axis}]`, which is {{0}}",
             help,
             (extent, tile),
+            guards,
         )
-        if all(c.goal != goal or c.rule != "void-lanes" for c in self.conditions):
+        if all(c.goal != goal or c.rule != "void-lanes" or c.guards not in ((), guards) for c in self.conditions):
             self.conditions.append(condition)
