@@ -177,13 +177,9 @@ def _pieces_method(
 
 def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: str) -> Operand | None:
     if method == "where":
-        bound = dict(kernel.bound)
         for arg in node.args:
             low.read(arg.value)
-            if arg.name is None:
-                return Operand(None, NOTHING)
-            bound[arg.name] = low.whole(arg.value)
-        return Operand(None, KernelValue(kernel.facts, bound, kernel.config))
+        return Operand(None, low.made_kernel(node))
     return plain.kernel_method(low, node, kernel, method)
 
 
