@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.flow_paths import Machine, paths
 from tilecheck.borrow.findings import Break
-from tilecheck.borrow.solver import solve
+from tilecheck.borrow.solver import run_paths, solve
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
 from tilecheck.ir.flow import Block, Flow, Hold, Instr, Kind, Range, Site, Touch, Use
@@ -134,6 +134,13 @@ def test_without_loops_the_two_agree(block: Block) -> None:
     assert shown <= solved(block)
     if complete:
         assert solved(block) == shown
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(blocks(2, 7))
+def test_what_is_left_out_does_not_matter(block: Block) -> None:
+    function = Flow("f", numbered(block, count(1)))
+    assert solve(function) == run_paths(function)
 
 
 def test_the_comparison_can_fail() -> None:

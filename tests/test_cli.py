@@ -282,6 +282,30 @@ def test_imports_are_part_of_the_cache_key() -> None:
     assert not Modules().still(*asked[0], asked[1])
 
 
+def test_a_launch_in_another_file_is_a_fact_here() -> None:
+    write("pkg/__init__.py", "")
+    write("pkg/sizes.py", "THREADS = 256\n")
+    write(
+        "pkg/kernels.py",
+        "from numba import cuda\n\n@cuda.jit\ndef add_up(z):\n    z[cuda.threadIdx.x] += 1\n",
+    )
+    write(
+        "main.py",
+        "import numpy as np\nfrom numba import cuda\nfrom pkg.kernels import add_up\nfrom pkg.sizes import THREADS\n"
+        "def main():\n    z = cuda.to_device(np.zeros(256))\n    add_up[BLOCKS, THREADS](z)\n",
+    )
+    assert check("pkg").exit_code == 0
+    text = Path("main.py").read_text()
+    for blocks, rules in (("4", {"data-race"}), ("1", set())):
+        write("main.py", text.replace("BLOCKS", blocks))
+        for options in ((), (), ("--no-cache",)):
+            found = as_json(*options)["diagnostics"]
+            assert {(item["path"], item["rule"]) for item in found} == {("pkg/kernels.py", rule) for rule in rules}
+    # The launch rests on a constant of a third file.
+    write("pkg/sizes.py", "THREADS = 512\n")
+    assert {item["rule"] for item in as_json()["diagnostics"]} == {"out-of-bounds"}
+
+
 def test_an_internal_failure_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilecheck.rules import unused_allow
 

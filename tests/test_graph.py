@@ -168,6 +168,19 @@ def test_a_graph_records_no_host_copies_and_no_graphs() -> None:
     assert refused(inner.launch().graph).rule == "capture"
 
 
+def test_a_shared_op_is_captured_or_run() -> None:
+    x, y = tc.ones(4), tc.zeros(4)
+    shared = tc.memcpy(y, x).shared()
+    graph = tc.zip(shared, shared.map(str)).graph()
+    assert refused(shared.sync).rule == "capture"
+    graph.launch().sync()
+    assert y.numpy().sum() == 4
+    ran = tc.memcpy(x, y).shared()
+    ran.sync()
+    ran.graph().launch().sync()
+    assert x.numpy().sum() == 4
+
+
 def test_two_threads_capture_and_replay_at_once() -> None:
     def work(value: int) -> float:
         x, z, stream = tc.full(64, value), tc.zeros(64), tc.Stream()

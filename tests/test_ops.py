@@ -259,8 +259,14 @@ def test_arguments_are_bound_as_in_a_call() -> None:
     with pytest.raises(Refused) as refused:
         OPS["sum"].type_of([TileType(f32, (4,))], {"axes": INT})
     assert refused.value.rule == "usage" and "axes" in refused.value.message
-    with pytest.raises(Refused, match="the axis must be a constant int"):
+    with pytest.raises(Refused, match="the axis is computed in the kernel"):
         OPS["sum"].type_of([TileType(f32, (4,)), INT])
+    with pytest.raises(Refused, match="the axis must be a constant int, not `float`"):
+        OPS["sum"].type_of([TileType(f32, (4,)), FLOAT])
+    for args in ((TileType(f32, (4,)), FLOAT), (TileType(f32, (4,)), TileType(f32, (4,))), (INT, INT)):
+        with pytest.raises(Refused, match="`max` of two values") as two:
+            OPS["max"].type_of(args)
+        assert "maximum" in str(two.value.help)
     with pytest.raises(Refused, match="along axis 2 of a value of rank 2"):
         OPS["sum"].type_of([TileType(f32, (4, 4)), ScalarType("int", 2)])
 

@@ -43,6 +43,65 @@ def test_what_it_writes_cannot_be_taken_over_while_it_exists() -> None:
     k.move(z.partition(8), x).sync()
 
 
+def test_rounds_in_flight_are_nobody_elses_business() -> None:
+    x, y, z, w = tc.ones(64), tc.zeros(64), tc.zeros(64), tc.zeros(64)
+    again = k.move(z.partition(16), x).prepare()
+    again()
+    for use in (z.numpy, lambda: k.move(w.partition(16), z), lambda: k.fill(x.partition(16), 2.0), lambda: z[0:4]):
+        with pytest.raises(tc.BorrowError) as caught:
+            use()
+        assert caught.value.rule == "use-in-flight"
+        assert "rounds of it are in flight" in caught.value.points[0]
+    k.move(y.partition(16), x).sync()
+    again()
+    again.wait()
+    k.move(w.partition(16), z).sync()
+    assert w.numpy().sum() == y.numpy().sum() == 64
+
+
+def test_the_first_round_waits_its_turn() -> None:
+    x, z, w = tc.ones(64), tc.zeros(64), tc.zeros(64)
+    again = k.move(z.partition(16), x).prepare()
+    op = k.fill(x.partition(16), 3.0)
+    with pytest.raises(tc.BorrowError) as caught:
+        again()
+    assert caught.value.rule == "borrow-conflict"
+    running = op.run()
+    again()
+    again.wait()
+    running.wait()
+    assert z.numpy().sum() == 3 * 64
+    reading = k.move(w.partition(16), z).run()
+    k.fill(x.partition(16), 4.0).sync()
+    again()
+    again.wait()
+    reading.wait()
+    assert (w.numpy().sum(), z.numpy().sum()) == (3 * 64, 4 * 64)
+
+
+def test_rounds_outlive_their_handle() -> None:
+    x, z = tc.ones(64), tc.zeros(64)
+    again = k.move(z.partition(16), x).prepare()
+    for _ in range(20):
+        again()
+    stream = again.stream
+    del again
+    stream.synchronize()
+    k.fill(z.partition(16), 9.0).sync()
+    assert z.numpy().sum() == 9 * 64
+
+
+def test_a_round_that_stops_is_reported_and_lets_go() -> None:
+    x = tc.ones(64)
+    again = k.peek(x).with_grid(4).prepare()
+    again()
+    with pytest.raises(tc.KernelStopped):
+        again.wait()
+    x[...] = 0
+    again()
+    again.wait()
+
+
 def test_a_prepared_op_cannot_run_as_well() -> None:
     z, x = tc.zeros(64), tc.ones(64)
     op = k.move(z.partition(16), x)

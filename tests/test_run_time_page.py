@@ -14,8 +14,14 @@ HOLDERS = {
     State.BUILT: "a built op",
     State.RUNNING: "a running op",
     State.CAPTURED: "a graph",
+    State.REPEATING: "rounds of a prepared launch",
     State.LENT: "an array of another library",
 }
+
+
+def verb(holder: str, exclusive: bool) -> str:
+    word = "write" if exclusive else "read"
+    return word if holder.startswith("rounds") else f"{word}s"
 
 
 @pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
@@ -31,7 +37,7 @@ def test_the_code_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_table_is_current() -> None:
     rows = [
-        f"| {holder} that {'writes' if exclusive else 'reads'} | "
+        f"| {holder} that {verb(holder, exclusive)} | "
         + " | ".join(CONFLICTS[state, exclusive].get(access, "") for access in Access)
         + " |"
         for state, holder in HOLDERS.items()

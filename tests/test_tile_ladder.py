@@ -66,12 +66,27 @@ def test_proofs_end_at_joins_and_reassignment() -> None:
     assert rungs(check(loop.format("    k = k + 1\n    at = k\n"), N), "x") == ["launch"]
 
 
+def test_a_loop_variable_is_unknown_after_its_loop() -> None:
+    body = "xs = x.partition(B)\nk = 0\nfor k in range({}):\n    z.store(z.load() * 2)\nz.store(xs[k])"
+    assert rungs(check(body.format("n"), N), "x") == ["in-place"]
+    assert rungs(check(body.format("n").replace("for k", "for j"), N), "x") == ["launch"]
+
+
 def test_known_branches_keep_the_facts_of_the_side_that_runs() -> None:
     body = "p = tc.block_id(0)\nif not FAST:\n    p = n\nz.store(x.partition(B)[p])"
     fast = check(body, N, STRICT, "FAST = True")
     assert not fast.faults and rungs(fast, "x") == ["block-id"]
     slow = check(body, N, STRICT, "FAST = False")
     assert [f.rule for f in slow.faults] == ["check-in-kernel"]
+
+
+def test_extents_of_whole_arrays_are_larger_than_tiles() -> None:
+    """The product of two extents of arrays may leave 64 bits, that of a tile count and a tile may not."""
+    whole = "z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, C]"
+    body = "xs = x.partition(B)\nj = {} * xs.num_tiles(0)\nif 0 <= j < xs.num_tiles(0):\n    z.store(z.load() + xs[j - {}])"
+    assert rungs(check(body.format("C * C", "0"), whole), "x") == ["static"]
+    assert rungs(check(body.format("B", "B * xs.num_tiles(0)"), whole), "x") != ["in-place"]
+    assert rungs(check(body.format("C * C", "C * C * xs.num_tiles(0)"), whole), "x") == ["in-place"]
 
 
 def test_overflow_ends_facts() -> None:

@@ -40,6 +40,8 @@ class Writer:
     rank: int
     mapped: bool
     two: bool
+    # The extents of `x` that its annotation names.
+    declared: tuple[str | None, ...]
     lines: list[str] = field(default_factory=list)
     tiles: dict[str, Shape] = field(default_factory=dict)
     ints: list[str] = field(default_factory=lambda: ["n", "0", "1"])
@@ -74,7 +76,7 @@ class Writer:
         """One more statement."""
         pad = self.choose.choice(["", "", ", pad=0.0"])
         at = ", at" if self.mapped else ""
-        match self.choose.randint(0, 17):
+        match 18 if self.mapped and self.choose.random() < 0.2 else self.choose.randint(0, 18):
             case 0 | 1:
                 self.let(self.own, f"tc.load_like({self.choose.choice('xy')}, z{at}{pad})")
             case 2 | 3 | 4:
@@ -154,6 +156,10 @@ class Writer:
                 self.put(f"{place} = {index}")
                 self.let(("BM",), f"x.gather({place}, mask={place} < x.shape[0], pad=1.0)")
 
+            case 18:
+                first = next(iter(self.tiles))
+                self.put(f"{first} = {self.pick(self.tiles[first])}")
+
     def places(self) -> tuple[str, ...]:
         """The block's own place."""
         if self.mapped:
@@ -165,6 +171,8 @@ class Writer:
         whole = ", ".join(["Dyn"] * self.rank)
         access = "Mapped" if self.mapped else "Mut"
         if self.mapped:
+            # A tile that may pass from one round to the next.
+            self.let(self.own, f"tc.zeros({', '.join(self.own)})")
             self.put("for at in z.indices():")
             self.depth += 1
         self.ints += self.places()
@@ -187,10 +195,15 @@ class Writer:
                 self.tiles = before
             else:
                 self.step()
-        self.put(f"z.store({self.pick(self.own)}{', at' if self.mapped else ''})")
+        early = self.mapped and self.choose.random() < 0.3
+        place = ", at" if self.mapped else ""
+        # `t1` is the tile from before the loop, so an early store writes what the last round left in it.
+        stored = f"{'    ' * self.depth}z.store({'t1' if early else self.pick(self.own)}{place})"
+        self.lines.insert(2 if early else len(self.lines), stored)
         if self.two:
             self.put(f"w.store({self.pick(self.own)})")
-        params = f"z: Tensor[{access}, f32, {', '.join(self.own)}], x: Tensor[Shared, f32, {whole}], y: Tensor[Shared, f32, {whole}]"
+        named = ", ".join(self.declared[a] or "Dyn" for a in range(self.rank))
+        params = f"z: Tensor[{access}, f32, {', '.join(self.own)}], x: Tensor[Shared, f32, {named}], y: Tensor[Shared, f32, {whole}]"
         params += ", v: Tensor[Shared, f32, Dyn]" + (
             f", w: Tensor[Mut, f32, {', '.join(self.own)}]" if self.two else ""
         )
@@ -203,7 +216,8 @@ def outcome(seed: int) -> str:
     rank = choose.choice((1, 2))
     mapped = choose.random() < 0.25
     two = not mapped and choose.random() < 0.3
-    text = Writer(choose, rank, mapped, two).write()
+    declared = tuple(choose.choice((None, None, None, d, "BK")) for d in ("BM", "BN")[:rank])
+    text = Writer(choose, rank, mapped, two, declared).write()
     kernels, faults = read_kernels(Source("random.py", text), lambda module, importer: None)
     if faults:
         return "unread"
@@ -220,6 +234,7 @@ def outcome(seed: int) -> str:
     lengths = {"z": shape, "v": (shape[-1] + choose.choice((0, 0, 1, -1)),)}
     for name in "xy":
         lengths[name] = tuple(n + choose.choice((0, 0, 0, 0, 1, 3, -1)) for n in shape)
+    lengths["x"] = tuple(named.get(d or "", n) for d, n in zip(declared, lengths["x"], strict=True))
     if two:
         lengths["w"] = tuple(-(-n // t) * t - choose.randrange(t) for n, t in zip(shape, tile, strict=True))
     if min(min(s) for s in lengths.values()) < 1:

@@ -11,6 +11,7 @@ as unknown for that kernel, with the exception named, and everything else is sti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -84,12 +85,35 @@ def analyse(
     `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
     """
     _ = source.module
-    resolve = modules.importer(source.path)
     lost: list[Fault] = []
     tile_kernels, faults = contained(
         partial(tile.read_kernels, source, modules.resolve),
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
+    simt: tuple[SimtReport, ...] = ()
+    if options.simt and _THREADS.search(source.text):
+        simt = _threads(source, modules, options, elsewhere, lost)
+    if host is None:
+        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    return Checked(
+        source.path,
+        source.text,
+        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
+        simt=simt,
+        host=host,
+        faults=(*lost, *faults),
+    )
+
+
+# What a file says that holds a SIMT or cuTile kernel.
+_THREADS = re.compile(r"cuda|numba|simt|adopt")
+
+
+def _threads(
+    source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch], lost: list[Fault]
+) -> tuple[SimtReport, ...]:
+    """The SIMT and cuTile kernels of a file, proved for the launches that are shown."""
+    resolve = modules.importer(source.path)
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
     block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
@@ -97,18 +121,9 @@ def analyse(
     shown = (*found, *tiled, *elsewhere)
     for kernel in block_kernels:
         lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    if host is None:
-        host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
-    return Checked(
-        source.path,
-        source.text,
-        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
-        simt=tuple(
-            contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-            for kernel in (*simt_kernels, *block_kernels)
-        ),
-        host=host,
-        faults=(*lost, *faults),
+    return tuple(
+        contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
+        for kernel in (*simt_kernels, *block_kernels)
     )
 
 

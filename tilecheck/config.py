@@ -40,15 +40,22 @@ class Config:
     mypy_simt: bool = True
 
 
-# Key -> what its value has to be, in words.
-KEYS: Mapping[str, str] = {
-    "paths": "a list of strings",
-    "exclude": "a list of strings",
-    "select": "a list of strings",
-    "ignore": "a list of strings",
-    "baseline": "a string",
-    "budget": "a positive number of seconds",
-    "mypy-simt": "true or false",
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the table: what its value has to be, and what it is for, in words."""
+
+    kind: str
+    meaning: str
+
+
+KEYS: Mapping[str, Key] = {
+    "paths": Key("a list of strings", "what `tilecheck check` checks when no path is given"),
+    "exclude": Key("a list of strings", "glob patterns of paths that are left out, named ones too"),
+    "select": Key("a list of strings", "report only these rules"),
+    "ignore": Key("a list of strings", "do not report these rules"),
+    "baseline": Key("a string", "the file of accepted findings"),
+    "budget": Key("a positive number of seconds", "the prover's time for one kernel, 20 by default"),
+    "mypy-simt": Key("true or false", "whether the mypy plugin reports findings in SIMT kernels, true by default"),
 }
 
 
@@ -90,7 +97,7 @@ class _Section:
     seen: set[str] = field(default_factory=set)
 
     def refuse(self, key: str) -> ConfigError:
-        return ConfigError(f"{self.file}: `{key}` is {self.values[key]!r}, not {KEYS[key]}")
+        return ConfigError(f"{self.file}: `{key}` is {self.values[key]!r}, not {KEYS[key].kind}")
 
     def strings(self, key: str) -> tuple[str, ...]:
         value = self.values.get(key, [])

@@ -8,7 +8,7 @@ Invariant: a rule that fails leaves a note in its place, and the other rules sti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -26,10 +26,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget` is the prover's time per kernel in seconds; `rules` are the names of the rules to report, None for all."""
+    """`budget` is the prover's time per kernel in seconds; `rules` are the names of the rules to report, None for all;
+    `simt` says whether SIMT kernels are looked at.
+    """
 
     budget: float = 20.0
     rules: frozenset[str] | None = None
+    simt: bool = True
 
     def wants(self, rule: str) -> bool:
         return self.rules is None or rule in self.rules
@@ -37,14 +40,26 @@ class Options:
 
 def judge(checked: Checked, options: Options) -> FileResult:
     """Let the rules word what was found, and the file's comments silence what they allow."""
-    names = [name for name in map(rule_name, RULES) if options.wants(name)]
-    found = run_rules(checked, [name for name in names if name not in META])
+    found = run_rules(checked, [name for name in wanted(options) if name not in META])
+    diagnostics, silenced = heed(checked, found, options)
+    return FileResult(checked.path, diagnostics, summaries(checked), silenced)
+
+
+def heed(checked: Checked, found: Iterable[Diagnostic], options: Options) -> tuple[tuple[Diagnostic, ...], int]:
+    """What the comments of the file leave of `found`, with what is to be said about them, in order; and how many
+    findings they silence.
+    """
+    names = wanted(options)
     allows = read_allows(checked.path, checked.text)
     kept, silenced, faults = apply_allows(found, allows, names, [rule_name(rule) for rule in RULES])
     about_file = replace(checked, faults=(*faults, *checked.faults))
     about_allows = run_rules(about_file, [name for name in names if name in META])
-    diagnostics = tuple(sorted({*kept, *about_allows}, key=Diagnostic.sort_key))
-    return FileResult(checked.path, diagnostics, summaries(checked), silenced)
+    return tuple(sorted({*kept, *about_allows}, key=Diagnostic.sort_key)), silenced
+
+
+def wanted(options: Options) -> list[str]:
+    """The names of the rules to report."""
+    return [name for name in map(rule_name, RULES) if options.wants(name)]
 
 
 def run_rules(checked: Checked, names: Collection[str]) -> list[Diagnostic]:

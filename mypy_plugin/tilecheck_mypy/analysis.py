@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 
 from mypy import nodes
@@ -18,15 +17,14 @@ from mypy.nodes import FuncDef, FuncItem, MypyFile
 from mypy.util import DecodeError, decode_python_encoding
 
 from tilecheck.borrow.host import check_module
-from tilecheck.check import analyse
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
-from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir import host as ir
-from tilecheck.judge import Options, judge
-from tilecheck.modules import Modules
+from tilecheck.judge import heed, run_rules, wanted
+from tilecheck.report.suppressions import META
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.host import read_host
+from tilecheck_mypy.kernels import kernel_findings, options
 from tilecheck_mypy.names import KERNEL
 from tilecheck_mypy.slices import sliced
 
@@ -34,18 +32,13 @@ from tilecheck_mypy.slices import sliced
 def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], text: str | None) -> list[Diagnostic]:
     """What the core says about `file`. Without its `text` only host code is looked at."""
     reading = read_host(file, types, checked)
+    asked = options()
     host = check_module(reading.module)
-    path = file.path
-    options = Options()
-    if text is None or not reading.kernels:
-        return list(judge(Checked(path, text or "", host=host), options).diagnostics)
-    source = Source(path, sliced(text, reading, starts(file)))
-    try:
-        analysed = analyse(source, Modules(), options, host=host)
-    except Unreadable:
-        # mypy's own parser knows newer syntax than the Python that runs it.
-        analysed = Checked(path, text, host=host)
-    return list(judge(replace(analysed, text=text), options).diagnostics)
+    whole = Checked(file.path, text or "", host=host)
+    found = run_rules(whole, [name for name in wanted(asked) if name not in META])
+    if text is not None and reading.kernels:
+        found += kernel_findings(file.path, sliced(text, reading, starts(file)), asked, host, found)
+    return list(heed(whole, found, asked)[0])
 
 
 def starts(file: MypyFile) -> Iterator[int]:

@@ -22,7 +22,7 @@ from tilecheck_runtime.stream import Stream
 
 
 class Execution:
-    """One run of an op on `stream`."""
+    """One run of an op on `stream`; `records` if it runs nothing."""
 
     records = False
 

@@ -24,7 +24,7 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import LOCK, Access, Loan, Request, State, hold, release
+from tilecheck_runtime.ledger import LOCK, Loan, State, again, hold, release
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
@@ -54,19 +54,7 @@ class CudaGraph(Unique, Generic[R]):
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""
-        mine = frozenset(loan.number for loan in self._loans)
-        requests = tuple(
-            Request(
-                loan.ledger,
-                loan.region,
-                Access.EXCLUDE if loan.exclusive else Access.SHARE,
-                "a tensor of the graph",
-                loan,
-                exempt=mine,
-            )
-            for loan in self._loans
-        )
-        return DeviceOp("`graph.launch`", Replay(self), hold(requests, "`graph.launch`", in_order=True))
+        return DeviceOp("`graph.launch`", Replay(self), hold(again(self._loans), "`graph.launch`", in_order=True))
 
     def update(self, op: DeviceOp[S]) -> Running[S]:
         """Run `op` on the graph's stream, before whatever is launched there next; does not wait."""

@@ -9,6 +9,8 @@ one array meet in it. A loan is a byte region, shared or exclusive, in one of th
 - LENT: an array of another library has it; treated as BUILT until that array is gone.
 - RUNNING: submitted and not yet waited for. The host must not touch it; further ops may, because the runtime orders
   them behind it by an event, on any stream.
+- REPEATING: rounds of a prepared launch are in flight. They are queued without looking at the ledger, so everybody else
+  keeps off what they write, and leaves alone what they read, until somebody waits.
 - RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
   writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
 
@@ -52,6 +54,7 @@ class State(Enum):
     RUNNING = "running"
     RECORDED = "recorded"
     CAPTURED = "captured"
+    REPEATING = "repeating"
     LENT = "lent"
     ENDED = "ended"
 
@@ -76,6 +79,8 @@ CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
     (State.LENT, True): dict.fromkeys(Access, CONFLICT),
     (State.RUNNING, False): {Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
     (State.RUNNING, True): {Access.READ: IN_FLIGHT, Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+    (State.REPEATING, False): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+    (State.REPEATING, True): dict.fromkeys(Access, IN_FLIGHT),
     (State.RECORDED, False): {Access.MOVE: IN_FLIGHT},
     (State.RECORDED, True): {Access.MOVE: IN_FLIGHT},
     (State.CAPTURED, False): {Access.MOVE: IN_FLIGHT},
@@ -90,6 +95,7 @@ STORY: dict[State, tuple[str, str]] = {
     State.BUILT: ("built here and not run yet", "run the op first (`sync()`), or drop it"),
     State.LENT: ("made here from this memory and is alive", "drop that array first, or lend a copy"),
     State.RUNNING: ("started here, and nobody has waited for it", "`wait()` for it first"),
+    State.REPEATING: ("prepared here, and rounds of it are in flight", "`wait()` for them first"),
     State.RECORDED: ("recorded here", "drop the graph first, or give it a tensor of its own"),
     State.CAPTURED: ("captured here, and the graph is alive", "drop the graph first, or give it a tensor of its own"),
 }
@@ -208,6 +214,22 @@ def hold(
         return tuple(_enter(request, holder, state, site) for request in requests)
 
 
+def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
+    """The accesses of one more round of captured work, to be granted `in_order`."""
+    mine = frozenset(loan.number for loan in loans)
+    return tuple(
+        Request(
+            loan.ledger,
+            loan.region,
+            Access.EXCLUDE if loan.exclusive else Access.SHARE,
+            f"what {loan.holder} captured",
+            loan,
+            exempt=mine,
+        )
+        for loan in loans
+    )
+
+
 def before(loans: Sequence[Loan], execution: object) -> set[object]:
     """The other executions whose running loans conflict with `loans`: what those are about to do comes after them."""
     with LOCK:
@@ -274,6 +296,7 @@ def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
     verb = "writing" if loan.exclusive else "reading"
     doing = {
         State.RUNNING: f"is {verb} it",
+        State.REPEATING: f"is {verb} it",
         State.LENT: f"is {verb} it",
         State.BUILT: "has it exclusively" if loan.exclusive else "reads it",
     }.get(loan.state, "holds it")

@@ -125,6 +125,12 @@ class Cell:
                     "a shared op runs once; build it again to try again",
                 )
         first, value = self._outcome
+        if first.records and first is not execution:
+            raise OpError(
+                "the shared op was captured by a graph and has not run",
+                "launch the graph, or build the op again for other uses",
+                rule="capture",
+            )
         execution.follow(first)
         return value
 

@@ -56,12 +56,12 @@ S = TypeVar("S")
 
 
 class Life(Enum):
-    """What has become of an op."""
+    """What has become of an op; the value completes `the op ...`."""
 
-    BUILT = "built"
-    JOINED = "part of another op"
-    STARTED = "run"
-    CLOSED = "closed"
+    BUILT = "was built"
+    JOINED = "is part of another op"
+    STARTED = "has run"
+    CLOSED = "was given up"
 
 
 # ---- ops
@@ -119,6 +119,7 @@ class DeviceOp(Unique, Generic[R]):
         """Capture instead of running: a graph that can be launched again and again."""
         from tilecheck_runtime.graph import capture
 
+        self._attempted = True
         return capture(self, stream)
 
     # ---- combining
@@ -203,11 +204,10 @@ class DeviceOp(Unique, Generic[R]):
         with self._lock:
             if self._life is not Life.BUILT:
                 raise OpError(
-                    f"`{by}` on {self._name}, which is {self._life.value} already" if self._life is Life.JOINED
-                    else f"`{by}` on {self._name}, which has {self._life.value} already",
+                    f"`{by}` on {self._name}, which {self._life.value} already",
                     "an op runs once; build it again, or use `shared()`",
                     points=(f"{self._site}: {self._name} was built here",),
-                )  # fmt: skip
+                )
             self._life = life
 
     @contextmanager
@@ -250,7 +250,7 @@ class DeviceOp(Unique, Generic[R]):
             )
 
     def __repr__(self) -> str:
-        return f"<DeviceOp {self._name.strip('`')}: {self._life.value}>"
+        return f"<DeviceOp {self._name.strip('`')}: {self._life.name.lower()}>"
 
 
 class _SharedOp(DeviceOp[R]):

@@ -51,6 +51,11 @@ def _installed(package: str) -> str | None:
         return None
 
 
+def _numbers(release: str) -> tuple[int, ...]:
+    """`2.4.6rc1` is (2, 4)."""
+    return tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
+
+
 def _checking() -> Iterator[Fact]:
     yield Fact("ok", "Python " + ".".join(map(str, sys.version_info[:3])))
     for package in _NEEDED:
@@ -77,6 +82,9 @@ def _cuda() -> Iterator[Fact]:
             yield Fact("missing", f"{package} is not installed", 'pip install "tilecheck[cuda]"')
         else:
             yield Fact("ok", f"{package} {found}")
+    numpy = _installed("numpy")
+    if _installed("numba-cuda") is not None and numpy is not None and _numbers(numpy) >= (2, 5):
+        yield Fact("missing", f"numba-cuda does not import with numpy {numpy}", 'pip install "numpy<2.5"')
     yield from _device()
     if importlib.util.find_spec("cuda") is not None and _installed("cuda-tile") is not None:
         yield Fact("ok", f"cuda-tile {_installed('cuda-tile')}", "the `tile-ir` backend")
@@ -98,14 +106,19 @@ def _device() -> Iterator[Fact]:
         return
     number = ctypes.c_int()
     if driver.cuDriverGetVersion(ctypes.byref(number)) == 0:
-        yield Fact("ok", f"NVIDIA driver for CUDA {number.value // 1000}.{number.value % 1000 // 10}")
+        major, minor = number.value // 1000, number.value % 1000 // 10
+        yield Fact("ok", f"NVIDIA driver for CUDA {major}.{minor}")
+        bindings = _installed("cuda-bindings")
+        if bindings is not None and _numbers(bindings)[:1] > (major,):
+            step = f"update the driver, or pip install 'cuda-bindings<{major + 1}'"
+            yield Fact("missing", f"the driver is older than cuda-bindings {bindings}", step)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(number)) != 0 or number.value == 0:
         yield Fact("missing", "the driver sees no device", "check CUDA_VISIBLE_DEVICES and the driver's own tools")
         return
     for ordinal in range(number.value):
         name = ctypes.create_string_buffer(256)
-        major, minor = ctypes.c_int(), ctypes.c_int()
+        first, second = ctypes.c_int(), ctypes.c_int()
         driver.cuDeviceGetName(name, 256, ordinal)
-        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, ordinal)
-        driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, ordinal)
-        yield Fact("ok", f"device {ordinal}: {name.value.decode()}, compute capability {major.value}.{minor.value}")
+        driver.cuDeviceGetAttribute(ctypes.byref(first), 75, ordinal)
+        driver.cuDeviceGetAttribute(ctypes.byref(second), 76, ordinal)
+        yield Fact("ok", f"device {ordinal}: {name.value.decode()}, compute capability {first.value}.{second.value}")

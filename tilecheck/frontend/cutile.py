@@ -21,12 +21,12 @@ from typing import Final
 import libcst as cst
 
 from tilecheck.frontend.cutile_memory import CuTile
-from tilecheck.frontend.fold import fold
+from tilecheck.frontend.fold import fold, module_scope
 from tilecheck.frontend.launch_run import HostRun
 from tilecheck.frontend.launches import Launch, seen_launches
 from tilecheck.frontend.numba import walk_scopes
 from tilecheck.frontend.numba_params import inferred, plain_options
-from tilecheck.frontend.scopes import FunctionValue, Ref, Resolve, Scope, World, parameters
+from tilecheck.frontend.scopes import FunctionValue, Ref, Resolve, Scope, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import (
     Kernel,
@@ -51,7 +51,7 @@ def mentions_cutile(source: Source) -> bool:
 
 def find(source: Source, resolve: Resolve) -> tuple[tuple[FunctionValue, dict[str, object]], ...]:
     """The functions decorated with `ct.kernel`, with the options given."""
-    module = Scope(source, source.module, None, World(resolve))
+    module = module_scope(source, resolve)
     found: list[tuple[FunctionValue, dict[str, object]]] = []
     for scope, node in walk_scopes(module):
         if isinstance(node, cst.FunctionDef):

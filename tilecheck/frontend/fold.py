@@ -17,7 +17,20 @@ from dataclasses import replace
 import libcst as cst
 
 from tilecheck.frontend.host_arrays import array_attribute, array_call, array_item, array_method, combined, dtype_name
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, ModuleValue, Ref, canonical
+from tilecheck.frontend.scopes import (
+    UNKNOWN,
+    ClassValue,
+    FunctionValue,
+    Instance,
+    Method,
+    ModuleValue,
+    Ref,
+    Resolve,
+    Scope,
+    World,
+    canonical,
+)
+from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
 Lookup = Callable[[str], object]
@@ -102,6 +115,11 @@ _BUILTIN_NAMES = frozenset(name.partition(".")[2] for name in _FUNCTIONS if name
 _MAX_BITS = 256
 _MAX_LENGTH = 1 << 16
 _MAX_ITEMS = 1 << 10
+
+
+def module_scope(source: Source, resolve: Resolve) -> Scope:
+    """The names of a file and of the modules that it imports. Raises `Unreadable` if the file does not parse."""
+    return Scope(source, source.module, None, World(resolve, fold))
 
 
 def is_plain(value: object) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.fold import attribute_of, call_ref, fold
+from tilecheck.frontend.fold import attribute_of, call_ref, fold, module_scope
 from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_objects import Activation, Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
@@ -26,8 +26,6 @@ from tilecheck.frontend.scopes import (
     ModuleValue,
     Ref,
     Resolve,
-    Scope,
-    World,
     parameters,
 )
 from tilecheck.frontend.source import Source
@@ -54,7 +52,7 @@ class HostValues(ABC):
     """The state of a run, and what expressions are worth in it."""
 
     def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
-        self.module = Scope(source, source.module, None, World(resolve))
+        self.module = module_scope(source, resolve)
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import libcst as cst
 
-from tilecheck.frontend.fold import fold
+from tilecheck.frontend.fold import fold, module_scope
 from tilecheck.frontend.live import convert
 from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
@@ -36,7 +36,6 @@ from tilecheck.frontend.scopes import (
     Ref,
     Resolve,
     Scope,
-    World,
     parameters,
 )
 from tilecheck.frontend.source import Source, Unreadable
@@ -78,8 +77,7 @@ def _launched(source: Source, name: str) -> bool:
 
 def find(source: Source, resolve: Resolve) -> tuple[Found, ...]:
     """The jitted functions of `source`, device functions included, in the order of the text."""
-    world = World(resolve)
-    module = Scope(source, source.module, None, world)
+    module = module_scope(source, resolve)
     found: dict[cst.FunctionDef, Found] = {}
     for scope, node in walk_scopes(module):
         for item in decorated(scope, node) if isinstance(node, cst.FunctionDef) else _called(scope, node):
@@ -227,7 +225,7 @@ def read_function(function: Callable[..., Any]) -> Kernel:
 def _live(function: Callable[..., Any]) -> tuple[Found, Scope]:
     code: CodeType = function.__code__
     source = source_of(code.co_filename)
-    module = Scope(source, source.module, None, World(lambda name: None))
+    module = module_scope(source, lambda name: None)
     for scope, node in walk_scopes(module):
         if not isinstance(node, cst.FunctionDef) or node.name.value != code.co_name:
             continue

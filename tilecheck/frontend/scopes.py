@@ -21,6 +21,7 @@ from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.frontend.syntax import parts
 
 Resolve = Callable[[str], Source | None]
+Evaluate = Callable[[cst.BaseExpression, Callable[[str], object]], object]
 
 
 class Unknown:
@@ -129,9 +130,12 @@ def dotted(node: cst.BaseExpression) -> str | None:
 
 @dataclass
 class World:
-    """The files that may be read: one `Scope` per module, made on first use."""
+    """The files that may be read: one `Scope` per module, made on first use. `evaluate` folds an expression over the
+    names of a scope.
+    """
 
     resolve: Resolve
+    evaluate: Evaluate
     modules: dict[str, Scope | None] = field(default_factory=dict)
 
     def module(self, name: str) -> Scope | None:
@@ -163,7 +167,7 @@ class World:
 
 
 class Scope:
-    """The names of one body. `fold` is set by `frontend.fold`, which knows how expressions evaluate."""
+    """The names of one body."""
 
     def __init__(
         self, source: Source, node: cst.Module | cst.FunctionDef | cst.ClassDef, parent: Scope | None, world: World
@@ -206,8 +210,6 @@ class Scope:
         return self._cache[name]
 
     def _value(self, binding: Binding) -> object:
-        from tilecheck.frontend.fold import fold
-
         value = binding.value
         if value is None:
             return UNKNOWN
@@ -217,7 +219,7 @@ class Scope:
             return FunctionValue(value, self)
         if isinstance(value, cst.ClassDef):
             return ClassValue(value, self.child(value))
-        result = fold(value, self.lookup)
+        result = self.world.evaluate(value, self.lookup)
         for index in binding.path:
             if not isinstance(result, tuple) or index >= len(result):
                 return UNKNOWN

@@ -37,6 +37,7 @@ from tilecheck.ir.kernel import (
     Opaque,
     OpCall,
     Param,
+    Return,
     Stmt,
     TensorParam,
     TupleExpr,
@@ -127,7 +128,9 @@ class Reader:
         except Unsupported as error:
             self.record(error)
             span = self.span(node)
-            self.emit(Do(Opaque(error.message, span=span), span=span))
+            unread = Opaque(error.message, span=span)
+            gives = isinstance(node, cst.Return) and self.frame.prefix
+            self.emit(Return(unread, span=span) if gives else Do(unread, span=span))
             for name in sorted(bound_names(node) & self.frame.locals):
                 self.assign(name, Opaque(error.message, span=span), span)
 

@@ -20,7 +20,11 @@ from tilecheck.surface.dtypes import DTYPES
 _ACCESSES = {f"tilecheck.{a.value}": a for a in Access}
 _SCALARS = ("int", "float", "bool")
 _OPEN = ("typing.Any", "typing_extensions.Any", "tilecheck.Dyn")
-_OPTIONS: dict[str, tuple[object, ...] | None] = {"checks": ("auto", "launch"), "requires": None}
+_OPTIONS: dict[str, tuple[object, ...] | None] = {
+    "checks": ("auto", "launch"),
+    "requires": None,
+    "backend": ("auto", "numba-cuda", "tile-ir"),
+}
 KERNEL = "tilecheck.kernel"
 
 
@@ -52,7 +56,7 @@ def _option(r: Reader, argument: cst.Arg) -> tuple[str, object]:
         raise r.refuse(
             f"`kernel` has no option `{shown}`" if argument.keyword else f"`kernel` takes no {shown[2:]}",
             argument,
-            'its options are `checks="launch"` and `requires="..."`',
+            'its options are `checks="launch"`, `requires="..."` and `backend="..."`',
             "usage",
         )
     key, found = argument.keyword.value, meaning(argument.value, r.frame.names)

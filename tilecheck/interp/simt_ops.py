@@ -113,10 +113,6 @@ def _caster(name: str) -> Callable[..., Any]:
     return rounded
 
 
-def _bits32(value: Any) -> int:
-    return int(value) & 0xFFFFFFFF
-
-
 def _width(value: int) -> int:
     return 32 if -(1 << 31) <= value < 1 << 32 else 64
 

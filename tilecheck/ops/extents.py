@@ -106,6 +106,8 @@ def constant_int(op: str, what: str, type: Type, argument: int | None = None) ->
         return type.value
     if isinstance(type, DimType) and isinstance(type.extent, int):
         return type.extent
+    if isinstance(type, ScalarType) and type.kind == "int":
+        raise Refused("unsupported", f"`{op}`: {what} is computed in the kernel", "write it as a number", argument)
     raise Refused("unsupported", f"`{op}`: {what} must be a constant int, not {describe(type)}", None, argument)
 
 

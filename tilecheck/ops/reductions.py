@@ -15,7 +15,7 @@ from tilecheck.ir.types import Extent, NoneType, ScalarType, TileType, Type
 from tilecheck.ops.elementwise import one_tile
 from tilecheck.ops.extents import axes_of, axis_of, constant_bool, voids
 from tilecheck.ops.numbers import NUMBERS, Array, computable, narrow
-from tilecheck.ops.row import NONE, Lanes, MixRule, ResultRule, op
+from tilecheck.ops.row import NONE, Lanes, MixRule, Refused, ResultRule, op
 from tilecheck.ops.signatures import reduction
 from tilecheck.surface.dtypes import DTypeClass, bool_, i32
 
@@ -36,8 +36,15 @@ def drop_axes(tile: TileType, axes: Sequence[int], keep: bool, dtype: DTypeClass
     return TileType(dtype, tuple(shape), voids(*((place[a], edge) for a, edge in tile.void if a in place)))
 
 
+def _is_float(type: Type) -> bool:
+    return isinstance(type, ScalarType) and type.kind == "float"
+
+
 def _reduces(op: str, allowed: Sequence[str] = NUMBERS, dtype: DTypeClass | None = None) -> ResultRule:
     def rule(x: Type, /, axis: Type = NONE, keepdims: Type = _FALSE) -> Type:
+        if op in ("max", "min") and (isinstance(x, ScalarType) or isinstance(axis, TileType) or _is_float(axis)):
+            larger = "larger" if op == "max" else "smaller"
+            raise Refused("usage", f"`{op}` of two values", f"use `{op}imum` for the {larger} of two, lane by lane", 1)
         tile = one_tile(op, x)
         computable(op, tile.dtype, allowed, 0)
         axes = axes_of(op, axis, len(tile.shape))

@@ -291,7 +291,12 @@ class _SimtDecorator(Protocol):
 @overload
 def kernel(fn: Callable[Parameters, None], /) -> Kernel[Parameters]: ...
 @overload
-def kernel(*, checks: Literal["auto", "launch"] = "auto", requires: str | None = None) -> _KernelDecorator: ...
+def kernel(
+    *,
+    checks: Literal["auto", "launch"] = "auto",
+    requires: str | None = None,
+    backend: Literal["auto", "numba-cuda", "tile-ir"] = "auto",
+) -> _KernelDecorator: ...
 def simt(*, block: int | tuple[int, ...], requires: str | None = None, shared: int = 0) -> _KernelDecorator: ...
 def adopt(
     kernel: Any, /, *, block: int | tuple[int, ...], requires: str | None = None, shared: int = 0

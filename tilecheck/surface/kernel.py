@@ -99,17 +99,21 @@ class Kernel:
 
 
 CHECKS = ("auto", "launch")
+BACKENDS = ("auto", "numba-cuda", "tile-ir")
 
 
-def kernel(fn: Any = None, /, *, checks: str = "auto", requires: str | None = None) -> Any:
+def kernel(fn: Any = None, /, *, checks: str = "auto", requires: str | None = None, backend: str = "auto") -> Any:
     """Make a tile kernel of a function: one logical thread per output tile.
 
     `checks="launch"` refuses any bounds check that would stay inside the kernel. `requires` states launch conditions
-    (`"x.size >= z.size and n % 4 == 0"`), checked before each launch. Raises `UsageError` for other options.
+    (`"x.size >= z.size and n % 4 == 0"`), checked before each launch. `backend` is the compiler on a GPU: `"numba-cuda"`,
+    `"tile-ir"`, or the better one of those installed. Raises `UsageError` for other options.
     """
     if checks not in CHECKS:
         raise UsageError(f'`checks={checks!r}` is neither `"auto"` nor `"launch"`')
-    options: dict[str, object] = {"checks": checks}
+    if backend not in BACKENDS:
+        raise UsageError(f"`backend={backend!r}` is not one of {', '.join(BACKENDS)}")
+    options: dict[str, object] = {"checks": checks, "backend": backend}
     if requires is not None:
         options["requires"] = _text("requires", requires)
 

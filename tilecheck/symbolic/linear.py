@@ -24,8 +24,8 @@ from typing import Literal
 from tilecheck.ir.types import ArrayExtent, DimExtent
 
 INT64 = (-(1 << 63), (1 << 63) - 1)
-# What one axis, one array and a grid axis can hold on any device.
-_EXTENT, _SIZE, _BLOCKS, _DIM = 1 << 40, 1 << 44, (1 << 31) - 1, 1 << 24
+# What an axis and an array can hold on any device, by its memory, and a grid axis by its definition.
+_EXTENT, _SIZE, _BLOCKS = 1 << 38, 1 << 38, (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def atom_bounds(atom: Atom, known: Callable[[Atom], Bounds] | None = None) -> Bo
         case Scalar():
             return INT64
         case DimExtent():
-            return 1, _DIM
+            return 1, _EXTENT
         case ArrayExtent():
             return 0, _EXTENT
         case Size():

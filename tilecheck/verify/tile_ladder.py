@@ -27,6 +27,9 @@ from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_path import Path, compare
 from tilecheck.verify.tile_report import ArrayAccess, Rung
 
+# More elements than any block holds in registers.
+_LARGEST_TILE = 1 << 24
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -41,6 +44,7 @@ class Ledger:
     faults: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._tiles()
         self._declare()
         self._grid()
 
@@ -73,6 +77,16 @@ class Ledger:
                     (goal.left, goal.right),
                 )
             )
+
+    def _tiles(self) -> None:
+        """A Dim that is no extent of a whole tensor is that of a tile, which registers bound."""
+        params = [
+            p for p in self.kernel.params if isinstance(p, TensorParam) and p.access not in (Access.MUT, Access.MAPPED)
+        ]
+        whole = {key for param in params for key in param.extents or ()}
+        for key, decl in self.kernel.dims.items():
+            if key not in whole and decl.size is None:
+                self.path.ensure(compare("<=", self.dim(key), Poly.of(_LARGEST_TILE)))
 
     def _grid(self) -> None:
         """The grid never exceeds the tile grid of a `Mut` output, and block ids are below the grid."""
@@ -111,14 +125,10 @@ class Ledger:
         return Poly.of(ArrayExtent(array, axis))
 
     def size(self, array: str) -> Poly:
-        """The number of elements of a tensor parameter."""
+        """The number of elements of a tensor parameter; of one axis it is the extent."""
         param = self.kernel.param(array)
-        if not isinstance(param, TensorParam) or param.extents is None:
-            return Poly.of(Size(array))
-        total = Poly.of(1)
-        for axis in range(len(param.extents)):
-            total = total * self.extent(array, axis)
-        return total
+        flat = isinstance(param, TensorParam) and param.extents is not None and len(param.extents) == 1
+        return self.extent(array, 0) if flat else Poly.of(Size(array))
 
     def canonical(self, poly: Poly) -> Poly:
         """A polynomial of `requires` in the extents used here."""

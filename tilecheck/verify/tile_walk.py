@@ -137,17 +137,17 @@ class Walk:
 
     @contextmanager
     def around(self, node: Stmt, body: Sequence[Stmt], counted: Range | None) -> Iterator[None]:
-        """A loop: what its body assigns is new inside and after."""
+        """A loop: what it assigns, its target included, is new inside and after."""
         path = self.ledger.path
         assert path.values is not None
         before, mark = dict(path.values), path.mark()
-        self.forget(path.values, body)
+        self.forget(path.values, (node,))
         path.loops.append(LoopFrame(node, before, path.depth, _whole(body), counted))
         yield
         path.loops.pop()
         path.forget(mark)
         path.values = dict(before)
-        self.forget(path.values, body)
+        self.forget(path.values, (node,))
 
     def forget(self, values: Values, body: Sequence[Stmt]) -> None:
         for name in assigned(tuple(body)):

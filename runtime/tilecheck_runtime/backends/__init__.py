@@ -121,8 +121,8 @@ class Repeat(Protocol):
     def wait(self) -> None:
         """Block until every round is over, then raise the error of one that failed, if any."""
 
-    def close(self) -> None:
-        """No more rounds; what the launch needs is kept until the last one is over."""
+    def close(self, over: Callable[[], None]) -> None:
+        """No more rounds; what the launch needs is kept until the last one is over, then `over` is called."""
 
 
 class Stream(Protocol):

@@ -138,13 +138,18 @@ class CPURepeat:
         self._rounds.append(self._stream.submit(self._work, (), self._keep))
 
     def wait(self) -> None:
+        if self._rounds:
+            self._stream.mark(()).wait()
         rounds, self._rounds = self._rounds, []
         for event in rounds:
             event.wait()
 
-    def close(self) -> None:
-        """Each queued round keeps what it needs by itself."""
-        self._rounds.clear()
+    def close(self, over: Callable[[], None]) -> None:
+        rounds, self._rounds = self._rounds, []
+        if rounds:
+            rounds[-1].then(over)
+        else:
+            over()
 
 
 def _perform(work: Work) -> None:

@@ -27,8 +27,11 @@ from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Grid, Launch, Strided, Upload, Work
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
+from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, installed, wanted
+from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
+from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import KernelStopped, UsageError
+from tilecheck_runtime.errors import KernelStopped, LaunchRefused, UsageError
 from tilecheck_runtime.layout import Layout, as_dtype
 from tilecheck_runtime.specialise import Key, Once
 
@@ -178,9 +181,9 @@ class CUDAStream:
         self._order(after)
         return self._event(None, None, after)
 
-    def keep(self, needed: object) -> None:
-        """Hold on to `needed` until everything submitted so far is over."""
-        self._event(needed, None, ())
+    def keep(self, needed: object) -> CUDAEvent:
+        """Hold on to `needed` until everything submitted so far is over: the end of that."""
+        return self._event(needed, None, ())
 
     def _order(self, after: tuple[Event, ...]) -> None:
         device = self._device.device
@@ -205,7 +208,7 @@ class CUDARepeat:
 
     def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch, keep: object) -> None:
         device.device.enter()
-        program: Program | SimtProgram = work.program
+        program: Program | SimtProgram | TileProgram = work.program
         self._device = device
         self._stream = stream
         self._keep = keep
@@ -222,8 +225,8 @@ class CUDARepeat:
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        self._stream.keep((self._keep, self._report))
+    def close(self, over: Callable[[], None]) -> None:
+        self._stream.keep((self._keep, self._report)).then(over)
 
 
 class CUDADevice:
@@ -304,10 +307,31 @@ class CUDADevice:
 
     # ---- work
 
-    def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program:
-        """The loaded kernel for one specialisation."""
+    def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program | TileProgram:
+        """The loaded kernel for one specialisation, by the compiler that its `backend=` names.
+
+        `auto` takes Tile IR for kernels that multiply matrices, if it is installed and takes the kernel, else numba-cuda.
+        """
         self.device.enter()
+        backend = report.kernel.options.get("backend", "auto")
+        if backend == "tile-ir":
+            return self._tile_ir(report, key)
+        if backend == "auto" and wanted(report) and installed():
+            try:
+                return tile_ir(self.device, report, key)
+            except NoLowering:
+                pass
         return load(self.device, report, key)
+
+    def _tile_ir(self, report: TileReport, key: Key) -> TileProgram:
+        try:
+            return tile_ir(self.device, report, key)
+        except NoLowering as refused:
+            raise LaunchRefused(
+                f"`{report.kernel.name}`: {refused}",
+                'use `backend="numba-cuda"`, or leave `backend` out',
+                rule="unsupported",
+            ) from None
 
     def compile_simt(
         self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
@@ -317,7 +341,7 @@ class CUDADevice:
 
     def launch(self, work: Launch, stream: int) -> Report | None:
         """Submit a kernel; its fault record if it has checks."""
-        program: Program | SimtProgram = work.program
+        program: Program | SimtProgram | TileProgram = work.program
         report = Report(self, work.kernel, program.kernel.path) if program.checks else None
         program.launch(work, stream, report.address if report is not None else 0)
         return report

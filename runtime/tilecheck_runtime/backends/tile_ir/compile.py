@@ -15,7 +15,8 @@ from typing import Any
 
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck_runtime import disk_cache
-from tilecheck_runtime.backends.tile_ir.lower import CT_DTYPE, Lowered
+from tilecheck_runtime.backends.tile_ir.lower import Lowered
+from tilecheck_runtime.backends.tile_ir.words import CT_DTYPE
 
 
 class NotInstalled(Exception):

@@ -13,11 +13,9 @@ and turns off every later store of the block, since cuTile functions cannot leav
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import (
@@ -62,102 +60,20 @@ from tilecheck.ir.types import (
 )
 from tilecheck.verify.tile import TileReport
 from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
+from tilecheck_runtime.backends.tile_ir.words import (
+    ASSERTING,
+    CALLS,
+    CT_DTYPE,
+    INFIX,
+    MATH,
+    NARROW,
+    PADDING,
+    ROWS,
+    NoLowering,
+    literal,
+)
 from tilecheck_runtime.backends.tile_walk import walk_lines
-
-CT_DTYPE: Final = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    "bool_": "bool_",
-    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)},
-    **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
-}
-_NARROW: Final = ("f16", "bf16")
-
-# Rows whose cuTile spelling is an operator between their operands.
-_INFIX: Final = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "floor_divide": "//",
-    "remainder": "%",
-    "pow": "**",
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "logical_and": "&",
-    "logical_or": "|",
-    "logical_xor": "^",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "^",
-    "bitwise_left_shift": "<<",
-    "bitwise_right_shift": ">>",
-}
-# Rows that are one cuTile call on their operands; `{0}` and so on are the operands.
-_CALLS: Final = {
-    "negative": "(-{0})",
-    "positive": "{0}",
-    "abs": "ct.abs({0})",
-    "square": "({0} * {0})",
-    "minimum": "ct.minimum({0}, {1}, propagate_nan=True)",
-    "maximum": "ct.maximum({0}, {1}, propagate_nan=True)",
-    "clip": "ct.minimum(ct.maximum({0}, {1}, propagate_nan=True), {2}, propagate_nan=True)",
-    "fma": "({0} * {1} + {2})",
-    "ceil_div": "ct.cdiv({0}, {1})",
-    "logical_not": "ct.bitwise_not({0})",
-    "bitwise_invert": "ct.bitwise_not({0})",
-    "hypot": "ct.sqrt({0} * {0} + {1} * {1})",
-    "isnan": "ct.isnan({0})",
-    "isinf": "(ct.abs({0}) == math.inf)",
-    "isfinite": "(ct.abs({0}) < math.inf)",
-}
-# Functions that cuTile computes in f32 and f64; narrower floats go through f32.
-_MATH: Final = {
-    name: f"ct.{name}({{0}})"
-    for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-} | {
-    "floor": "ct.floor({0})",
-    "ceil": "ct.ceil({0})",
-    "trunc": "ct.where({0} < 0, ct.ceil({0}), ct.floor({0}))",
-    "log10": "(ct.log2({0}) * 0.3010299956639812)",
-    "atan2": "ct.atan2({0}, {1})",
-    "atan": "ct.atan2({0}, {0} * 0 + 1)",
-    "asin": "ct.atan2({0}, ct.sqrt(1 - {0} * {0}))",
-    "acos": "ct.atan2(ct.sqrt(1 - {0} * {0}), {0})",
-}
-# Ops that compare at run time.
-_ASSERTING: Final = frozenset({"device_assert", "gather"}) | {
-    f"atomic_{op}" for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
-}
-_PADDING: Final = {
-    "zero": "ZERO",
-    "neg_zero": "NEG_ZERO",
-    "nan": "NAN",
-    "inf": "POS_INF",
-    "-inf": "NEG_INF",
-}
-_REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min": ", propagate_nan=True"}
-
-
-# The row behind each operator token.
-_ROWS: Final = {token: row for row, token in reversed(_INFIX.items()) if not row.startswith("logical")}
-
-
-class NoLowering(Exception):
-    """An op or form that cuTile does not take; `what` names it in the user's words."""
-
-    def __init__(self, what: str, node: Node) -> None:
-        super().__init__(f"the tile-ir backend does not compile {what}")
-        self.what = what
-        self.span = node.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +161,10 @@ class Lowering:
     def _expr(self, node: Expr) -> str:
         kind = self.types.get(node)
         if isinstance(kind, ScalarType) and kind.value is not None:
-            return _literal(kind.value)
+            return literal(kind.value)
         match node:
             case Const(value=value):
-                return _literal(value)
+                return literal(value)
             case DimRef(key=key):
                 return str(self.dims[key])
             case Name(id=name):
@@ -258,7 +174,7 @@ class Lowering:
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 dtype = self._meeting((left, right))
                 if dtype is not None:
-                    return self._call(OpCall(_ROWS[op], (left, right), span=node.span))
+                    return self._call(OpCall(ROWS[op], (left, right), span=node.span))
                 return f"({self.expr(left, dtype)} {op} {self.expr(right, dtype)})"
             case Unary(op="not", operand=operand):
                 return f"(not {self.expr(operand)})"
@@ -292,21 +208,21 @@ class Lowering:
         refused = self._refused(node)
         if refused is not None:
             raise NoLowering(refused, node)
-        if op in _INFIX:
+        if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
-            return f"({left} {_INFIX[op]} {right})"
-        if op in _CALLS:
+            return f"({left} {INFIX[op]} {right})"
+        if op in CALLS:
             dtype = self._meeting(node.args)
-            return _CALLS[op].format(*(self.expr(a, dtype) for a in node.args))
-        if op in _MATH:
+            return CALLS[op].format(*(self.expr(a, dtype) for a in node.args))
+        if op in MATH:
             dtype = self._meeting(node.args)
             texts = [self.expr(a, dtype) for a in node.args]
-            if dtype in _NARROW:
+            if dtype in NARROW:
                 wide = [f"ct.astype({t}, ct.float32)" for t in texts]
-                return f"ct.astype({_MATH[op].format(*wide)}, ct.{CT_DTYPE[dtype]})"
-            return _MATH[op].format(*texts)
-        special = _SPECIAL.get(op)
+                return f"ct.astype({MATH[op].format(*wide)}, ct.{CT_DTYPE[dtype]})"
+            return MATH[op].format(*texts)
+        special = SPECIAL.get(op)
         if special is None:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
@@ -408,7 +324,7 @@ class Lowering:
 
     def _padding(self, pad: object, call: OpCall) -> str:
         if isinstance(pad, str):
-            return _PADDING[pad]
+            return PADDING[pad]
         if pad == 0:
             return "ZERO"
         raise NoLowering(f"a padding of {pad}", call)
@@ -543,246 +459,12 @@ class Lowering:
             self._assign(node.result, last.value)
 
 
-def _literal(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "(-math.inf)"
-    return repr(value)
-
-
-# ---- ops with a form of their own
-
-
-def _tile(low: Lowering, node: Expr) -> TileType:
-    kind = low.types[node]
-    assert isinstance(kind, TileType)
-    return kind
-
-
-def _dtype(low: Lowering, node: OpCall) -> str:
-    return f"ct.{CT_DTYPE[_tile(low, node).dtype.name]}"
-
-
-def _shape(low: Lowering, node: OpCall) -> tuple[int, ...]:
-    return low.shape(_tile(low, node))
-
-
-def _axis(low: Lowering, node: OpCall) -> str:
-    given = dict(node.kwargs)
-    axis = node.args[1] if len(node.args) > 1 else given.get("axis")
-    if axis is None or (isinstance(axis, Const) and axis.value is None):
-        return "None"
-    if isinstance(axis, TupleExpr):
-        return "(" + "".join(f"{low.constant_int(i)}, " for i in axis.items) + ")"
-    return str(low.constant_int(axis))
-
-
-def _keepdims(node: OpCall) -> bool:
-    given = dict(node.kwargs)
-    flag = node.args[2] if len(node.args) > 2 else given.get("keepdims")
-    return isinstance(flag, Const) and bool(flag.value)
-
-
-def _reduction(low: Lowering, node: OpCall) -> str:
-    x, kind = low.expr(node.args[0]), _tile(low, node)
-    narrow = _tile(low, node.args[0]).dtype.name in _NARROW
-    if narrow:
-        x = f"ct.astype({x}, ct.float32)"
-    text = f"ct.{node.op}({x}, {_axis(low, node)}, keepdims={_keepdims(node)}{_REDUCTIONS[node.op]})"
-    return f"ct.astype({text}, ct.{CT_DTYPE[kind.dtype.name]})" if narrow else text
-
-
-def _truth(low: Lowering, node: OpCall) -> str:
-    function = "max" if node.op == "any" else "min"
-    inner = f"ct.astype({low.expr(node.args[0])}, ct.int32)"
-    return f"(ct.{function}({inner}, {_axis(low, node)}, keepdims={_keepdims(node)}) != 0)"
-
-
-def _arg(low: Lowering, node: OpCall) -> str:
-    x = low.expr(node.args[0])
-    text = f"ct.{node.op}({x}, {_axis(low, node)}, keepdims={_keepdims(node)}, propagate_nan=True)"
-    return f"ct.astype({text}, {_dtype(low, node)})"
-
-
-def _scan(low: Lowering, node: OpCall) -> str:
-    given = dict(node.kwargs)
-    axis = _axis(low, node)
-    backwards = given.get("reverse")
-    reverse = isinstance(backwards, Const) and bool(backwards.value)
-    narrow = _tile(low, node.args[0]).dtype.name in _NARROW
-    x = f"ct.astype({low.expr(node.args[0])}, ct.float32)" if narrow else low.expr(node.args[0])
-    text = f"ct.{node.op}({x}, {0 if axis == 'None' else axis}, reverse={reverse})"
-    return f"ct.astype({text}, {_dtype(low, node)})" if narrow else text
-
-
-def _arange(low: Lowering, node: OpCall) -> str:
-    given = dict(node.kwargs)
-    start = low.constant_int(given["start"]) if "start" in given else 0
-    step = low.constant_int(given["step"]) if "step" in given else 1
-    return f"ct.arange({_shape(low, node)[0]}, dtype={_dtype(low, node)}, start={start}, step={step})"
-
-
-def _full(low: Lowering, node: OpCall) -> str:
-    value = node.args[1]
-    if isinstance(low.types[value], TileType):
-        return f"ct.broadcast_to({low.expr(value)}, {_shape(low, node)})"
-    return f"ct.full({_shape(low, node)}, {low.expr(value, _tile(low, node).dtype.name)}, {_dtype(low, node)})"
-
-
-def _permute(low: Lowering, node: OpCall) -> str:
-    rank = len(_shape(low, node))
-    if len(node.args) == 1:
-        axes = tuple(reversed(range(rank)))
-    elif node.op == "transpose":
-        order = list(range(rank))
-        first, second = (low.constant_int(a) % rank for a in node.args[1:3])
-        order[first], order[second] = order[second], order[first]
-        axes = tuple(order)
-    else:
-        given = node.args[1]
-        items = given.items if isinstance(given, TupleExpr) else node.args[1:]
-        axes = tuple(low.constant_int(i) % rank for i in items)
-    return f"ct.permute({low.expr(node.args[0])}, {axes})"
-
-
-def _where(low: Lowering, node: OpCall) -> str:
-    dtype = _tile(low, node).dtype.name
-    cond, x, y = node.args
-    return f"ct.where({low.expr(cond)}, {low.expr(x, dtype)}, {low.expr(y, dtype)})"
-
-
-def _num_tiles(low: Lowering, node: OpCall) -> str:
-    view, axis = low.types[node.args[0]], low.constant_int(node.args[1])
-    match view:
-        case ViewType(array=array, shape=shape, permute=permute):
-            at = axis % len(shape)
-            return f"ct.cdiv({low.variable(array)}.shape[{permute[at]}], {low.extent(shape[at])})"
-        case TensorType(name=array, shape=shape) if shape is not None:
-            at = axis % len(shape)
-            return f"ct.cdiv({low.variable(array)}.shape[{at}], {low.extent(shape[at])})"
-        case SubTilesType(array=array, shape=shape):
-            at = axis % len(shape)
-            return str(-(-low.own[array][at] // low.extent(shape[at])))
-    raise AssertionError("`num_tiles` of something that has no tiles")
-
-
-def _sign(low: Lowering, node: OpCall) -> str:
-    x, dtype = low.expr(node.args[0]), _tile(low, node).dtype.name
-    if dtype[0] == "u":
-        return f"ct.astype({x} > 0, {_dtype(low, node)})"
-    return f"ct.where({x} > 0, {x} * 0 + 1, ct.where({x} < 0, {x} * 0 - 1, {x} * 0))"
-
-
-def _round(low: Lowering, node: OpCall) -> str:
-    # Halves go to the even neighbour: one below `floor(x + 1/2)` where that is odd and x lies half way.
-    dtype = _tile(low, node).dtype.name
-    x = low.expr(node.args[0])
-    if dtype in _NARROW:
-        x = f"ct.astype({x}, ct.float32)"
-    up = f"ct.floor({x} + 0.5)"
-    text = f"({up} - ct.where(({up} - {x} == 0.5) & ({up} - 2 * ct.floor({up} * 0.5) != 0), 1.0, 0.0))"
-    return f"ct.astype({text}, ct.{CT_DTYPE[dtype]})"
-
-
-def _extract(low: Lowering, node: OpCall) -> str:
-    given = node.args[1]
-    items = given.items if isinstance(given, TupleExpr) else (given,)
-    index = "(" + "".join(f"{low.constant_int(i)}, " for i in items) + ")"
-    return f"ct.extract({low.expr(node.args[0])}, {index}, {_shape(low, node)})"
-
-
-def _concat(low: Lowering, node: OpCall) -> str:
-    parts = node.args[0]
-    assert isinstance(parts, TupleExpr)
-    axis = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("axis")
-    at = low.constant_int(axis) % len(_shape(low, node)) if axis is not None else 0
-    if len(parts.items) != 2:
-        raise NoLowering(f"`concat` of {len(parts.items)} tiles", node)
-    first, second = (low.expr(item) for item in parts.items)
-    return f"ct.cat(({first}, {second}), {at})"
-
-
-def _places(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[str, str, str | None]:
-    """Array, index and mask of an access by element, after a check of every lane."""
-    target = low.types[node.args[0]]
-    assert isinstance(target, TensorType)
-    array = low.variable(target.name)
-    given = node.args[1]
-    items = [low.expr(i) for i in (given.items if isinstance(given, TupleExpr) else (given,))]
-    allowed = None if mask is None else low.expr(mask)
-    inside = " & ".join(f"(0 <= {i}) & ({i} < {array}.shape[{axis}])" for axis, i in enumerate(items))
-    if allowed is not None:
-        inside = f"({inside}) | ct.bitwise_not({allowed})"
-    low.fault_unless(f"(ct.min(ct.astype({inside}, ct.int32)) != 0)", node.span.line)
-    return array, "(" + "".join(f"{i}, " for i in items) + ")", allowed
-
-
-def _option(node: OpCall, position: int, name: str) -> Expr | None:
-    found = node.args[position] if len(node.args) > position else dict(node.kwargs).get(name)
-    return None if isinstance(found, Const) and found.value is None else found
-
-
-def _gather(low: Lowering, node: OpCall) -> str:
-    array, index, mask = _places(low, node, _option(node, 2, "mask"))
-    pad = _option(node, 3, "pad")
-    extra = "" if mask is None else f", mask={mask}"
-    return f"ct.gather({array}, {index}{extra}, padding_value={'0' if pad is None else low.expr(pad)})"
-
-
-def _atomic(low: Lowering, node: OpCall) -> str:
-    count = 2 if node.op == "atomic_cas" else 1
-    array, index, mask = _places(low, node, _option(node, 2 + count, "mask"))
-    if mask is not None:
-        raise NoLowering(f"`{node.op}` with a mask", node)
-    dtype = _tile(low, node).dtype.name
-    values = ", ".join(low.expr(v, dtype) for v in node.args[2 : 2 + count])
-    name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
-    return f"ct.{name}({array}, {index}, {values})"
-
-
-_SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
-    "load": Lowering.load,
-    "load_tile": Lowering.load,
-    "load_like": Lowering.load,
-    "num_tiles": _num_tiles,
-    "block_id": lambda low, node: f"ct.bid({low.constant_int(node.args[0])})",
-    "num_blocks": lambda low, node: f"ct.num_blocks({low.constant_int(node.args[0])})",
-    "zeros": lambda low, node: f"ct.zeros({_shape(low, node)}, {_dtype(low, node)})",
-    "ones": lambda low, node: f"ct.ones({_shape(low, node)}, {_dtype(low, node)})",
-    "full": _full,
-    "arange": _arange,
-    "astype": lambda low, node: f"ct.astype({low.expr(node.args[0])}, {_dtype(low, node)})",
-    "bitcast": lambda low, node: f"ct.bitcast({low.expr(node.args[0])}, {_dtype(low, node)})",
-    "where": _where,
-    "mma": lambda low, node: f"ct.mma({', '.join(low.expr(a) for a in node.args)})",
-    "matmul": lambda low, node: low._matmul(node, node.args[0], node.args[1]),
-    "reshape": lambda low, node: f"ct.reshape({low.expr(node.args[0])}, {_shape(low, node)})",
-    "expand_dims": lambda low, node: f"ct.reshape({low.expr(node.args[0])}, {_shape(low, node)})",
-    "squeeze": lambda low, node: f"ct.reshape({low.expr(node.args[0])}, {_shape(low, node)})",
-    "broadcast_to": lambda low, node: f"ct.broadcast_to({low.expr(node.args[0])}, {_shape(low, node)})",
-    "permute_dims": _permute,
-    "transpose": _permute,
-    **dict.fromkeys(_REDUCTIONS, _reduction),
-    "any": _truth,
-    "all": _truth,
-    "argmax": _arg,
-    "argmin": _arg,
-    "cumsum": _scan,
-    "cumprod": _scan,
-    "sign": _sign,
-    "round": _round,
-    "extract": _extract,
-    "concat": _concat,
-    "gather": _gather,
-    **{f"atomic_{op}": _atomic for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")},
-}
-
-
 def has_checks(report: TileReport) -> bool:
     """Whether a check remains in the kernel."""
     if any(access.rung in CHECKED for access in report.accesses):
         return True
     asserts = (n for n in walk(*report.kernel.body) if isinstance(n, Assert | OpCall))
-    return any(isinstance(n, Assert) or n.op in _ASSERTING for n in asserts)
+    return any(isinstance(n, Assert) or n.op in ASSERTING for n in asserts)
 
 
 def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None) -> Lowered:
