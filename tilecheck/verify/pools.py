@@ -29,7 +29,9 @@ def faults(run: Run, kernel: Kernel) -> tuple[Fault, ...]:
             for one in _writes(run, first):
                 for two in _writes(run, second):
                     if _clobber(run, one, two, itemsize(first.dtype) or 8, itemsize(second.dtype) or 8):
-                        message = f"`{second.name}` is the same dynamic shared memory as `{first.name}`, and both are written"
+                        message = (
+                            f"`{second.name}` is the same dynamic shared memory as `{first.name}`, and both are written"
+                        )
                         labels = (Label(first.span, f"`{first.name}` starts at the first byte"),)
                         help = "allocate one array and take slices of it: `pool[:n]`, `pool[n:]`"
                         return (Fault("borrow-conflict", message, second.span, kernel.name, labels, help),)
@@ -40,9 +42,12 @@ def _writes(run: Run, allocation: AllocArray) -> list[Access]:
     made = []
     for access in run.accesses:
         node = access.node
-        if access.kind == "write" and isinstance(node, Store | FillSlice) and not access.again:
-            if run.usage.roots(node.array) == {allocation.name}:
-                made.append(access)
+        if (
+            isinstance(node, Store | FillSlice)
+            and run.usage.roots(node.array) == {allocation.name}
+            and not access.again
+        ):
+            made.append(access)
     return made
 
 
