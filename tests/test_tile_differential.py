@@ -72,6 +72,8 @@ class Kernels:
                 f"range(1, {view}.num_tiles(0), 2)",
                 f"range({view}.num_tiles(0) - 1, -1, -1)",
                 "range(n)",
+                f"range(tc.block_id(0), {view}.num_tiles(0), tc.num_blocks(0))",
+                f"range({view}.num_tiles(0), m, -tc.num_blocks(0))",
                 f"range({self.integer(0)}, {self.integer(1)})",
                 "range(3)",
             ]

@@ -30,8 +30,8 @@ from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
 MOST_STATES = 64
 """How many pasts are told apart at one point."""
 
-MOST_STEPS = 8_000
-"""How many instructions are applied to states before a function is given up; a fraction of a second."""
+MOST_STEPS = 20_000
+"""How many instructions are applied to states before a function is given up; a second or so."""
 
 Cases = dict[object, State]
 """States by their key."""
