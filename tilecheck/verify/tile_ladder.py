@@ -25,7 +25,7 @@ from tilecheck.verify.tile_conditions import LaunchCondition, host_comparisons
 from tilecheck.verify.tile_goals import Goal, Outcome, decide
 from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_path import Path, compare
-from tilecheck.verify.tile_report import CHECKED, ArrayAccess, Rung
+from tilecheck.verify.tile_report import CHECKED, ArrayAccess, MapUse, Rung
 
 # More elements than any block holds in registers.
 _LARGEST_TILE = 1 << 24
@@ -42,6 +42,7 @@ class Ledger:
     conditions: list[LaunchCondition] = field(default_factory=list)
     hoisted: dict[Node, list[HoistedCheck]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    maps: list[MapUse] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._tiles()
