@@ -27,13 +27,13 @@ from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
 Number = int | float | bool
 # A larger launch is replayed by its first and last blocks, as the beginning of a run.
 _MAX_THREADS = 20_000
-_SAMPLED_THREADS = 4_096
+_SAMPLED_THREADS = 2_048
 # The ways in which unknown contents are filled, see `filled`.
 FILLS = 6
 _MAX_ELEMENTS = 1 << 27
 # Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
 _FILLED = 1 << 18
-_MAX_STEPS = 400_000
+_MAX_STEPS = 200_000
 _LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
 
 
