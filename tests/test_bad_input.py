@@ -112,6 +112,14 @@ def test_folders_without_python_and_loops_of_links(tmp_path: Path) -> None:
     assert named.exit_code == 1 and "error[unreadable]: cannot be opened: too many levels" in named.output
 
 
+@pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
+def test_a_file_name_that_is_no_text(form: str, tmp_path: Path) -> None:
+    name = os.path.join(os.fsencode(tmp_path), b"caf\xe9.py")
+    with open(name, "wb") as file:
+        file.write(b"import numba\ndef f(:\n")
+    assert check("--format", form, str(tmp_path)).exit_code == 1
+
+
 def test_what_is_no_regular_file(tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
     pipe = tmp_path / "pipe.py"
