@@ -162,6 +162,8 @@ def project_in(folder: Path) -> Run:
     """A copy of the programs, with mypy's configuration."""
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
     (folder / "mypy.ini").write_text("[mypy]\nplugins = tilecheck\n", "utf-8")
+    # Results are stored next to it.
+    (folder / "pyproject.toml").write_text("[tool.tilecheck]\n", "utf-8")
     return Run(folder)
 
 

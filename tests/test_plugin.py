@@ -13,7 +13,7 @@ from mypy import api
 from tests import fuzz_plugin
 from tests.matrix import MODES, SINGLE, Run, difference, expected, project_in
 from tilecheck.rules import RULES, rule_name
-from tilecheck_mypy import analysis
+from tilecheck_mypy import analysis, kernels, plugin
 from tilecheck_mypy.report import CODES
 
 QUICK = {
@@ -74,11 +74,12 @@ def checked(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> "Ch
 
 
 class Checked:
-    """mypy with the plugin, in this process."""
+    """mypy with the plugin, in this process; each has its own working directory, so its own configuration."""
 
     def __init__(self, folder: Path, cache: Path) -> None:
         self.folder = folder
         self.cache = str(cache)
+        kernels.config.cache_clear()
 
     def __call__(self, text: str, config: str = "", *flags: str) -> tuple[str, int]:
         """What mypy prints about `text`, and its exit status."""
@@ -133,6 +134,14 @@ def test_a_failure_of_ours_is_one_message(checked: Checked, monkeypatch: pytest.
     assert status == 1 and len(out.splitlines()) == 2
     assert "m.py:1: error: tilecheck could not analyse this file (ValueError: boom)" in out
     assert "Incompatible types in assignment" in out
+
+
+def test_the_configuration_counts(checked: Checked) -> None:
+    assert checked(MOVED)[1] == 1
+    (checked.folder / "pyproject.toml").write_text('[tool.tilecheck]\nignore = ["use-after-move"]\n', "utf-8")
+    plugin.settings.cache_clear()
+    kernels.config.cache_clear()
+    assert checked(MOVED) == ("", 0)
 
 
 def test_short_annotations_mean_any_rank(checked: Checked) -> None:

@@ -236,4 +236,17 @@ def test_replay_shows_what_happens_and_nothing_else() -> None:
     assert shown.array == "x" and len(shown.threads) == 2 and shown.launch["n"] == 2 and shown.lines == (7, 7)
     assert replay(kernel, Scenario((1, 1, 1), (4, 1, 1), {"x": (4,)}, {"n": 1}), "race") is None
     assert replay(kernel, racing, "out-of-bounds") is None
-    assert replay(kernel, Scenario((1 << 20, 1, 1), (64, 1, 1), {"x": (4,)}, {"n": 2}), "race") is None
+
+
+def test_large_launches_are_replayed_by_some_of_their_blocks() -> None:
+    text = HEAD + "@cuda.jit\ndef k(x, n):\n    i = cuda.grid(1)\n    if i < n:\n        x[i // 2] = i\n"
+    (kernel,) = read_kernels(Source("k.py", text), lambda name: None)
+    large = Scenario((1 << 20, 1, 1), (64, 1, 1), {"x": (1 << 25,)}, {"n": 1 << 26})
+    assert replay(kernel, large, "race") is not None
+    assert replay(kernel, large, "out-of-bounds") is None
+    short = Scenario((1 << 20, 1, 1), (64, 1, 1), {"x": ((1 << 25) - 1,)}, {"n": 1 << 26})
+    stray = replay(kernel, short, "out-of-bounds")
+    assert stray is not None and stray.index == ((1 << 25) - 1,)
+    flat = Scenario((300, 300, 1), (16, 16, 1))
+    sample = flat.sample()
+    assert sample is not None and len(sample) == len(set(sample)) == 8 and {0, 1, 300, 89_999} <= set(sample)

@@ -8,7 +8,8 @@ void lanes that the conditions let through never reach a result: poison in them 
 from __future__ import annotations
 
 import random
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import given, settings
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 from tests.tile_text import check, refusal
 from tilecheck.interp.arguments import TensorArgument, Trap
 from tilecheck.interp.tile import run
+from tilecheck.ir.kernel import Assert, Binary, Compare, Const, Expr, Extent, If, Logic, Name, Stmt
+from tilecheck.ir.types import ScalarType
+from tilecheck.verify.tile_asserts import HoistedCheck
 from tilecheck.verify.tile_report import CHECKED, TileReport
 
 RANDOM = settings(max_examples=60, deadline=None, derandomize=True)
@@ -68,6 +72,8 @@ class Kernels:
                 f"range(1, {view}.num_tiles(0), 2)",
                 f"range({view}.num_tiles(0) - 1, -1, -1)",
                 "range(n)",
+                f"range(tc.block_id(0), {view}.num_tiles(0), tc.num_blocks(0))",
+                f"range({view}.num_tiles(0), m, -tc.num_blocks(0))",
                 f"range({self.integer(0)}, {self.integer(1)})",
                 "range(3)",
             ]
@@ -157,6 +163,87 @@ def test_proven_accesses_never_stop_the_interpreter(seed: int) -> None:
         return
     for _ in range(6):
         launched(report, choose)
+
+
+def with_hoisted_asserts(report: TileReport) -> TileReport:
+    """The kernel as a code generator writes it: each hoisted check as an assertion before its loop."""
+    types = dict(report.types)
+
+    def scalar(node: Expr, kind: Literal["int", "bool"]) -> Expr:
+        types[node] = ScalarType(kind)
+        return node
+
+    def assertion(check: HoistedCheck) -> Stmt:
+        span = check.node.span
+        zero = scalar(Const(0, span=span), "int")
+        extent = scalar(Extent(Name(check.array, span=span), check.array_axis, span=span), "int")
+        assert isinstance(check.tile, int) and not check.local
+        tile = scalar(Const(check.tile, span=span), "int")
+        first = scalar(Binary("*", check.high, tile, span=span), "int")
+        within = [
+            scalar(Compare(">=", check.low, zero, span=span), "bool"),
+            scalar(Compare("<", first, extent, span=span), "bool"),
+        ]
+        wanted: Stmt = Assert(Logic("and", tuple(within), span=span), span=span)
+        for guard in reversed(check.guards):
+            wanted = If(guard, (wanted,), span=span)
+        return wanted
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for node in body:
+            out += [assertion(check) for check in report.hoisted.get(node, ())]
+            inner = {f: block(getattr(node, f)) for f in ("then", "other", "body") if hasattr(node, f)}
+            out.append(replace(node, **inner) if inner else node)
+        return tuple(out)
+
+    return replace(report, kernel=replace(report.kernel, body=block(report.kernel.body)), types=types)
+
+
+def stops(report: TileReport, shapes: dict[str, tuple[int, ...]], scalars: dict[str, int], tile: int) -> bool:
+    """Whether a launch of one block stops at a check."""
+    arguments: dict[str, Any] = {
+        name: TensorArgument(np.ones(shape, np.float32), tile=(tile,) if name == "z" else None)
+        for name, shape in shapes.items()
+    }
+    try:
+        run(report, {**arguments, **scalars}, (1, 1, 1), {"k.py::B": tile, "k.py::C": tile})
+    except Trap:
+        return True
+    return False
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32))
+def test_hoisted_asserts_stop_exactly_the_launches_that_asserts_in_place_stop(seed: int) -> None:
+    choose = random.Random(seed)
+    loops = [
+        f"for {v} in range({a}, {b}):"
+        for v, a, b in zip(
+            "ij", ("0", choose.choice(["0", "1", "i", "m"])), ("n", choose.choice(["m", "3", "n"])), strict=True
+        )
+    ]
+    index = choose.choice(["i", "j", "m", "i + j", "j - i", "i + 1", "m - j", "2 - i", "h", "j + h", "i + m"])
+    place = choose.choice(
+        [
+            "{l0}\n    {l1}\n        {a}",
+            "{l0}\n    {l1}\n        pass\n    {b}",
+            "{l0}\n    h = m\n    {l1}\n        {a}",
+        ]
+    )
+    text = place.format(
+        l0=loops[0], l1=loops[1], a=f"acc = acc + xs[{index}]", b=f"acc = acc + xs[{index.replace('j', 'i')}]"
+    )
+    body = f"xs = x.partition(B)\nacc = z.load()\nh = n - m\n{text}\nz.store(acc)"
+    requires = choose.choice(["-9 <= n and n <= 9 and -9 <= m and m <= 9", "n >= 0", "n % 2 == 0"])
+    tile = choose.choice([1, 2])
+    report = check(body, PARAMS, f'requires="{requires}"', dims={"B": tile, "C": tile})
+    assert not report.faults
+    written = with_hoisted_asserts(report)
+    for _ in range(8):
+        shapes = {"z": (tile,), "x": (choose.randint(1, 9),), "y": (1,)}
+        scalars = {"n": choose.randint(-2, 5), "m": choose.randint(-2, 5)}
+        assert stops(report, shapes, scalars, tile) == stops(written, shapes, scalars, tile), (body, shapes, scalars)
 
 
 MIXERS = (

@@ -16,6 +16,7 @@ RUNGS = [
     ("its own tile count", LOOP.format(range="range(xs.num_tiles(0))", index="k"), ONE, "provenance"),
     ("a later start of it", LOOP.format(range="range(1, xs.num_tiles(0))", index="k"), ONE, "provenance"),
     ("a stepped loop over it", LOOP.format(range="range(0, xs.num_tiles(0), 2)", index="k"), ONE, "provenance"),
+    ("a grid-stride loop", LOOP.format(range="range(tc.block_id(0), xs.num_tiles(0), tc.num_blocks(0))", index="k"), ONE, "provenance"),
     ("a copy of the index", LOOP.format(range="range(xs.num_tiles(0))", index="k + 1 - 1"), ONE, "provenance"),
     ("the last tile", "xs = x.partition(B)\nz.store(xs[xs.num_tiles(0) - 1])", ONE, "launch"),
     ("backwards", LOOP.format(range="range(xs.num_tiles(0) - 1, -1, -1)", index="k"), ONE, "static"),
@@ -153,6 +154,11 @@ def test_a_block_id_on_another_tensor_compares_the_grid_with_its_tiles() -> None
     assert refused is not None and refused.rule == "out-of-bounds"
     assert refused.message == "`k`: the grid has 8 blocks on axis 0, `x` has 7 tiles of 8 on its axis 0"
     assert refused.help == "`x` needs at least 57 elements on axis 0, or the launch fewer blocks"
+
+
+def test_what_a_launch_was_checked_for_holds_for_later_accesses() -> None:
+    body = "xs, i = x.partition(B), tc.block_id(0)\nt = xs[i]\nif i > 0:\n    t = t + xs[i - 1]\nz.store(t)"
+    assert rungs(check(body, ONE, STRICT), "x") == ["block-id", "static"]
 
 
 def test_a_short_input_of_load_like_is_refused_with_both_extents() -> None:

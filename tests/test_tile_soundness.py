@@ -76,7 +76,7 @@ class Writer:
         """One more statement."""
         pad = self.choose.choice(["", "", ", pad=0.0"])
         at = ", at" if self.mapped else ""
-        match self.choose.randint(0, 17):
+        match 18 if self.mapped and self.choose.random() < 0.2 else self.choose.randint(0, 18):
             case 0 | 1:
                 self.let(self.own, f"tc.load_like({self.choose.choice('xy')}, z{at}{pad})")
             case 2 | 3 | 4:
@@ -156,6 +156,10 @@ class Writer:
                 self.put(f"{place} = {index}")
                 self.let(("BM",), f"x.gather({place}, mask={place} < x.shape[0], pad=1.0)")
 
+            case 18:
+                first = next(iter(self.tiles))
+                self.put(f"{first} = {self.pick(self.tiles[first])}")
+
     def places(self) -> tuple[str, ...]:
         """The block's own place."""
         if self.mapped:
@@ -167,6 +171,8 @@ class Writer:
         whole = ", ".join(["Dyn"] * self.rank)
         access = "Mapped" if self.mapped else "Mut"
         if self.mapped:
+            # A tile that may pass from one round to the next.
+            self.let(self.own, f"tc.zeros({', '.join(self.own)})")
             self.put("for at in z.indices():")
             self.depth += 1
         self.ints += self.places()
@@ -189,7 +195,11 @@ class Writer:
                 self.tiles = before
             else:
                 self.step()
-        self.put(f"z.store({self.pick(self.own)}{', at' if self.mapped else ''})")
+        early = self.mapped and self.choose.random() < 0.3
+        place = ", at" if self.mapped else ""
+        # `t1` is the tile from before the loop, so an early store writes what the last round left in it.
+        stored = f"{'    ' * self.depth}z.store({'t1' if early else self.pick(self.own)}{place})"
+        self.lines.insert(2 if early else len(self.lines), stored)
         if self.two:
             self.put(f"w.store({self.pick(self.own)})")
         named = ", ".join(self.declared[a] or "Dyn" for a in range(self.rank))

@@ -6,6 +6,8 @@ mypy calls `plugin` through `plugins = tilecheck`.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -98,7 +100,19 @@ class TilecheckPlugin(Plugin):
         return set()
 
     def report_config_data(self, ctx: ReportConfigContext) -> Any:
-        return fingerprint()
+        return [fingerprint(), settings(os.getcwd())]
+
+
+@cache
+def settings(folder: str) -> str:
+    """The text of `[tool.tilecheck]` that holds in `folder`: what it says decides what is found. Not parsed here, since
+    this is asked in runs that mypy answers from its cache.
+    """
+    for above in (Path(folder), *Path(folder).parents):
+        if (above / "pyproject.toml").is_file():
+            text = (above / "pyproject.toml").read_text("utf-8", "replace")
+            return "".join(re.findall(r"^\[tool\.tilecheck.*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL))
+    return ""
 
 
 @cache

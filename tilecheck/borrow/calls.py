@@ -211,6 +211,12 @@ def _stream(low: Expressions, node: ir.Call) -> Operand:
     return Operand(low.make(Kind.OTHER, spell(node), node.span), Handle("stream"))
 
 
+def _adopt(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
+    return Operand(None, low.made_kernel(node))
+
+
 _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.value": _value,
     "tilecheck.zip": _zip,
@@ -218,6 +224,7 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.memcpy": _memcpy,
     "tilecheck.CudaGraph.scope": _scope,
     "tilecheck.Stream": _stream,
+    "tilecheck.adopt": _adopt,
     "asyncio.create_task": _pass_on,
     "asyncio.ensure_future": _pass_on,
     "asyncio.gather": _pass_on,

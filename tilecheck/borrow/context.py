@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from tilecheck.borrow.contracts import adopted
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Number, Value, join
+from tilecheck.borrow.values import NOTHING, Array, KernelValue, Nothing, Number, Value, join
+from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -128,7 +130,23 @@ class Context:
             return self._constant(constant)
         return NOTHING
 
+    def made_kernel(self, node: ir.Call) -> Value:
+        """The kernel that `tc.adopt(kernel)` or `kernel.where(...)` makes, nothing if it is neither."""
+        if canonical(node.func) == "tilecheck.adopt" and node.args:
+            kernel = self.known(node.args[0].value)
+            return KernelValue(adopted(kernel.facts)) if isinstance(kernel, KernelValue) else NOTHING
+        if not isinstance(node.func, ir.Attr) or node.func.name != "where":
+            return NOTHING
+        kernel = self.known(node.func.base)
+        if not isinstance(kernel, KernelValue) or any(arg.name is None for arg in node.args):
+            return NOTHING
+        bound = dict(kernel.bound)
+        bound.update({arg.name: self.whole(arg.value) for arg in node.args if arg.name is not None})
+        return KernelValue(kernel.facts, bound, kernel.config)
+
     def _constant(self, node: ir.Expr) -> Value:
+        if isinstance(node, ir.Call) and not isinstance(made := self.made_kernel(node), Nothing):
+            return made
         found = number(node, self.known) if not isinstance(node, ir.Name) else None
         if found is not None:
             return Number(found)

@@ -11,7 +11,7 @@ Worked example: `def saxpy(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn],
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tilecheck.borrow.bodies import Body, read_body
@@ -65,6 +65,20 @@ def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) 
                 _dim(node, find, dims)
     contract = Contract(function.name, track, params, function.span, dims, writes)
     return KernelFacts(contract, dims, body, _block(function) if track == "simt" else None)
+
+
+def adopted(facts: KernelFacts) -> KernelFacts:
+    """A plain kernel under our launch (`tc.adopt`): its parameters are exclusive iff its body writes them."""
+    writes = facts.contract.writes
+    if writes is None:
+        return KernelFacts(replace(facts.contract, track="simt"), facts.dims, facts.body)
+    params = tuple(
+        replace(param, access=Access.MUT if param.name in writes else Access.SHARED)
+        if isinstance(param, TensorParam)
+        else param
+        for param in facts.contract.params
+    )
+    return KernelFacts(replace(facts.contract, track="simt", params=params), facts.dims, facts.body)
 
 
 def function_of(function: ir.Function, find: Find) -> Contract | None:

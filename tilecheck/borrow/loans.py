@@ -66,6 +66,8 @@ def meets(state: State, a: Obj, b: Obj) -> bool:
 
 def inside(state: State, obj: Obj) -> set[Obj]:
     """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from."""
+    if not state.slots and not state.bag and not state.held:
+        return {obj}
     found: set[Obj] = set()
     stack = [obj]
     while stack:

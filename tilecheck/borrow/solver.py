@@ -22,6 +22,7 @@ from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import WAYS, Liveness, Way, liveness
 from tilecheck.borrow.loans import inside, lineage
+from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
 from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
@@ -29,8 +30,8 @@ from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
 MOST_STATES = 64
 """How many pasts are told apart at one point."""
 
-MOST_STEPS = 8_000
-"""How many instructions are applied to states before a function is given up; a fraction of a second."""
+MOST_STEPS = 20_000
+"""How many instructions are applied to states before a function is given up; a second or so."""
 
 Cases = dict[object, State]
 """States by their key."""
@@ -82,6 +83,12 @@ class Solution:
 
 def solve(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     """Run every path through `function`; the variables of `out` are read after it."""
+    cut = relevant(function)
+    return run_paths(cut, out) if cut is not None else Solution((), ())
+
+
+def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
+    """`solve`, with nothing left out."""
     run = _Run(liveness(function.body, out), Effects(function.outer))
     effects = run.effects
     try:
@@ -228,8 +235,11 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     """
     asked = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
     asked |= {child for child in state.parent if child[0].kind is Kind.VIEW}
-    kept = {var for var, obj in state.names.items() if var in live or asked & inside(state, obj)}
-    state.names = {var: obj for var, obj in state.names.items() if var in kept}
+    state.names = {
+        var: obj
+        for var, obj in state.names.items()
+        if var in live or (asked and not asked.isdisjoint(inside(state, obj)))
+    }
     running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
     roots: list[Obj] = [*state.names.values(), *state.pending, *running]
     wanted: set[Obj] = set()

@@ -88,6 +88,10 @@ _UNARY_MEANING: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
 }
 _MATH = {f"math.{name}": getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f"math.{name}": getattr(math, name)
+    for name in ("ceil", "cos", "exp", "floor", "log", "log10", "log2", "pow", "radians", "sin", "sqrt", "tan", "tanh")
+}
 _BITS = 4096
 
 
@@ -134,6 +138,11 @@ def fold(node: cst.BaseExpression, lookup: Lookup) -> object:
         case cst.Call(func=cst.Name(value="float" | "int" as kind), args=[arg]) if arg.keyword is None and not arg.star:
             operand: Any = fold(arg.value, lookup)
             return _guarded(lambda: float(operand) if kind == "float" else int(operand))
+        case cst.Call(func=func, args=args) if _text(func) in _FUNCTIONS and args:
+            if any(a.keyword is not None or a.star for a in args):
+                raise NotConstant
+            values: list[Any] = [fold(a.value, lookup) for a in args]
+            return _guarded(lambda: _FUNCTIONS[_text(func)](*values))
         case _:
             raise NotConstant
 

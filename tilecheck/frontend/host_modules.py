@@ -1,7 +1,8 @@
 """Definitions of other files, by dotted name: how a kernel imported from a sibling module is found.
 
 A dotted name is split at every dot, longest module first; re-exports (`from .kernels import scale` in an `__init__`) are
-followed. Modules that the project does not hold, and files that do not parse, define nothing.
+followed. Modules that the project does not hold, and files that do not parse, define nothing. Of a file that mentions no
+kernels only the numbers are read, from its text.
 
 Worked example: in `shop/main.py`, `from shop import scale` makes `scale` stand for `shop.scale`; `shop/__init__.py`
 imports it from `.kernels`, so the definition is the function `scale` of `shop/kernels.py`.
@@ -9,8 +10,11 @@ imports it from `.kernels`, so the definition is the function `scale` of `shop/k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from tilecheck.diagnostic import Span
+from tilecheck.frontend.gate import mentions_kernels
 from tilecheck.frontend.host import read_exports, read_host
 from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir import host as ir
@@ -62,6 +66,11 @@ class HostModules:
         return self._read[source.path]
 
     def _definitions(self, name: str, source: Source) -> tuple[dict[str, Definition], dict[str, str]] | None:
+        if not mentions_kernels(source.text.encode("utf-8", "surrogatepass")) and not source.path.endswith(
+            "__init__.py"
+        ):
+            return _numbers(source), {}
+
         def resolve(module: str) -> Source | None:
             return self.resolve(module, source.path)
 
@@ -81,3 +90,22 @@ class HostModules:
                 case _:
                     pass
         return found, exports
+
+
+def _numbers(source: Source) -> dict[str, Definition]:
+    """The names that a file gives an integer, once, at its top level."""
+    found: dict[str, Definition] = {}
+    for number, line in enumerate(source.lines, 1):
+        assigned = _ASSIGNED.match(line)
+        if assigned is None:
+            continue
+        name, value = assigned.groups()
+        span = Span(source.path, number, 1, number, len(line) + 1)
+        literal = _INTEGER.fullmatch(value)
+        once = literal is not None and name not in found
+        found[name] = ir.Const(int(literal[1]), span=span) if once and literal is not None else ir.Opaque(span=span)
+    return found
+
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)(.*)")
+_INTEGER = re.compile(r"\s*(\d+)\s*(?:#.*)?")

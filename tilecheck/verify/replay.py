@@ -25,11 +25,15 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
 
 Number = int | float | bool
-_MAX_THREADS = 40_000
+# A larger launch is replayed by its first and last blocks, as the beginning of a run.
+_MAX_THREADS = 20_000
+_SAMPLED_THREADS = 2_048
 # The ways in which unknown contents are filled, see `filled`.
 FILLS = 6
-_MAX_ELEMENTS = 1 << 22
-_MAX_STEPS = 400_000
+_MAX_ELEMENTS = 1 << 27
+# Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
+_FILLED = 1 << 18
+_MAX_STEPS = 200_000
 _LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
 
 
@@ -58,9 +62,21 @@ class Scenario:
 
     @property
     def replayable(self) -> bool:
-        """Whether the launch is small enough to run."""
+        """Whether the launch is small enough to run, if need be by some of its blocks."""
         elements = sum(math.prod(shape) for shape in self.shapes.values())
-        return 0 < self.threads <= _MAX_THREADS and elements <= _MAX_ELEMENTS
+        return self.threads > 0 and math.prod(self.block) <= _SAMPLED_THREADS and elements <= _MAX_ELEMENTS
+
+    def sample(self) -> tuple[int, ...] | None:
+        """The blocks that stand for a large launch, None for all: corners, neighbours along every axis, both ends."""
+        if self.threads <= _MAX_THREADS:
+            return None
+        x, y, z = self.grid
+        total, most = x * y * z, max(4, _SAMPLED_THREADS // math.prod(self.block))
+        corners = [a + b * x + c * x * y for c in (0, z - 1) for b in (0, y - 1) for a in (0, x - 1)]
+        neighbours = [corner + step for step in (1, x, x * y, -1, -x, -x * y) for corner in (0, total - 1)]
+        ends = [number for k in range(most) for number in (k, total - 1 - k)]
+        chosen = dict.fromkeys(n for n in (*corners[::7], *neighbours, *corners, *ends) if 0 <= n < total)
+        return tuple(chosen)[:most]
 
 
 def replay(
@@ -98,7 +114,13 @@ def replay(
 
 
 def run_once(program: Program, scenario: Scenario, attempt: int) -> SimtRun:
-    """One run of `scenario`; `attempt` picks the schedule and how unknown contents are filled."""
+    """One run of `scenario`; `attempt` picks the schedule and how unknown contents are filled.
+
+    A large launch runs by some of its blocks; with a grid barrier it cannot, and shows nothing.
+    """
+    blocks = scenario.sample()
+    if blocks is not None and program.meets_grid:
+        return SimtRun((), ("a grid barrier among too many threads",))
     return run(
         program,
         _arguments(program.kernel, scenario, attempt),
@@ -108,6 +130,7 @@ def run_once(program: Program, scenario: Scenario, attempt: int) -> SimtRun:
         seed=attempt,
         constants=dict(scenario.constants),
         max_steps=_MAX_STEPS,
+        blocks=blocks,
     )
 
 
@@ -217,6 +240,12 @@ def filled(
     negative numbers, a scalar of the launch.
     """
     size = math.prod(shape)
+    if size > _FILLED:
+        large = np.zeros(size, dtype)
+        end = _FILLED // 2
+        large[:end] = filled((end,), dtype, attempt, scalars)
+        large[-end:] = filled((end,), dtype, attempt, scalars)
+        return large.reshape(shape)
     way = attempt % FILLS
     if dtype.names is not None or way == 1:
         return np.zeros(shape, dtype)

@@ -105,7 +105,7 @@ def decide(goal: Goal, path: Path, kernel: str) -> Outcome:
 
 def _not_negative(path: Path, counting: Range) -> tuple[int | None, ...]:
     low = path.bounds(counting.start)[0]
-    return (low,) if low is not None and low >= 0 and counting.step >= 1 else ()
+    return (low,) if low is not None and low >= 0 and counting.up else ()
 
 
 def _never(goal: Goal, path: Path) -> str | None:
@@ -190,7 +190,7 @@ def _rounds(path: Path) -> list[Comparison]:
 
 
 def _round(counted: Range) -> Comparison:
-    return compare("<" if counted.step > 0 else ">", counted.start, counted.stop)
+    return compare("<" if counted.up else ">", counted.start, counted.stop)
 
 
 def _extreme(index: Poly, path: Path, high: bool, within: LoopFrame | None = None) -> Poly | None:
@@ -202,7 +202,7 @@ def _extreme(index: Poly, path: Path, high: bool, within: LoopFrame | None = Non
             continue
         slope = _slope(index, atom)
         counted = path.ranges[atom]
-        if slope is None or counted.step < 1:
+        if slope is None or not counted.up:
             return None
         end = counted.start if (slope > 0) != high else _last(counted)
         index = index + (end - Poly.of(atom)) * Poly.of(slope)
@@ -211,10 +211,9 @@ def _extreme(index: Poly, path: Path, high: bool, within: LoopFrame | None = Non
 
 def _last(counted: Range) -> Poly:
     """The last value of a range that has one."""
-    if counted.step == 1:
+    if counted.step == ONE:
         return counted.stop - ONE
-    step = Poly.of(counted.step)
-    return counted.start + divide("//", counted.stop - ONE - counted.start, step) * step
+    return counted.start + divide("//", counted.stop - ONE - counted.start, counted.step) * counted.step
 
 
 def _slope(index: Poly, atom: Fresh) -> int | None:
@@ -235,7 +234,7 @@ def _asserted(goal: Goal, path: Path, kernel: str) -> Outcome:
     for at in range(len(path.loops) - 1, -1, -1):
         frame = path.loops[at]
         inner = path.loops[at + 1].depth if at + 1 < len(path.loops) else path.depth
-        if frame.range is None or not frame.whole or inner != frame.depth or frame.range.step != 1:
+        if frame.range is None or not frame.whole or inner != frame.depth or frame.range.step != ONE:
             break
         low, high = _extreme(goal.index, path, False, frame), _extreme(goal.index, path, True, frame)
         if low is None or high is None or not all(fits_int64(p, path.known) for p in (low, high)):

@@ -23,9 +23,12 @@ from tilecheck.symbolic.requires import Comparison, Relation
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """An index from `z.indices(...)`: its items, one per axis."""
+    """An index from `z.indices(...)`: its items, one per axis, and the axes that `z.at` has set, those a map leaves
+    `OWNED`.
+    """
 
     items: tuple[Poly, ...]
+    owned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,15 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value that counts: from `start` below `stop` in steps of `step`. `loop` is its `for`, None for a minted item."""
+    """A value that counts from `start`, below `stop` if it goes `up`, else above it, in steps of `step`, whose sign is
+    known. `loop` is its `for`, None for a minted item.
+    """
 
     atom: Fresh
     start: Poly
     stop: Poly
-    step: int
+    step: Poly
+    up: bool
     loop: For | None
 
 

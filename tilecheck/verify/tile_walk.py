@@ -157,25 +157,25 @@ class Walk:
         path = self.ledger.path
         ends = [self.value(bound) for bound in (node.start, node.stop, node.step)]
         start, stop, step = (e if isinstance(e, Poly) else Poly.of(path.fresh(node.target)) for e in ends)
-        stride = step.constant
-        (low, _), (_, high) = path.bounds(start), path.bounds(stop)
-        if stride is None or stride < 0:
-            (_, high), (low, _) = path.bounds(start), path.bounds(stop)
-            low = None if low is None else low + 1
-        else:
+        least, most = path.bounds(step)
+        up = least is not None and least >= 1
+        known = up or (most is not None and most <= -1)
+        (low, _), (_, high) = path.bounds(start if up else stop), path.bounds(stop if up else start)
+        if up:
             high = None if high is None else high - 1
-        if stride is None:
-            low = high = None
-        atom = path.fresh(node.target, low, high)
-        counted = Range(atom, start, stop, stride, node) if stride is not None else None
+        else:
+            low = None if low is None else low + 1
+        atom = path.fresh(node.target, low, high) if known else path.fresh(node.target)
+        counted = Range(atom, start, stop, step, up, node) if known else None
         with self.around(node, node.body, counted):
             assert path.values is not None
             variable = Poly.of(atom)
             path.values[node.target] = variable
             if counted is not None:
                 path.ranges[atom] = counted
-                first, last = (">=", "<") if counted.step > 0 else ("<=", ">")
-                path.assume([compare(first, variable, start), compare(last, variable, stop)])  # type: ignore[arg-type]
+                first, second = (start, variable) if up else (variable, start)
+                lower, upper = (variable, stop) if up else (stop, variable)
+                path.assume([compare("<=", first, second), compare("<", lower, upper)])
             self.block(node.body)
 
     def mint(self, node: ForIndices) -> None:
