@@ -30,7 +30,7 @@ _MAX_THREADS = 20_000
 _SAMPLED_THREADS = 2_048
 # The ways in which unknown contents are filled, see `filled`.
 FILLS = 6
-_MAX_ELEMENTS = 1 << 27
+_MAX_ELEMENTS = 1 << 26
 # Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
 _FILLED = 1 << 18
 _MAX_STEPS = 200_000
