@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from itertools import count, islice
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.flow_paths import Machine, paths
+from tilecheck.borrow import solver
 from tilecheck.borrow.findings import Break
 from tilecheck.borrow.solver import run_paths, solve
 from tilecheck.diagnostic import Span
@@ -100,8 +102,11 @@ def _numbered(instr: Instr, lines: count[int]) -> Instr:
 
 
 def solved(block: Block) -> set[tuple[str, int]]:
+    """What the solver finds when it may take as long as it likes."""
     held = {Break.MOVED_RUNNING.name, Break.MOVED_BUILT.name}
-    found = {(broken.kind.name, broken.span.line) for broken in solve(Flow("f", block)).broken}
+    with patch.object(solver, "MOST_STATES", 4096), patch.object(solver, "MOST_STEPS", 1_000_000):
+        broken = solver.solve(Flow("f", block)).broken
+    found = {(item.kind.name, item.span.line) for item in broken}
     return {("MOVED_HELD" if kind in held else kind, line) for kind, line in found}
 
 

@@ -195,8 +195,6 @@ class World:
             real, handle = found
             rules = self.model.refusal(handle, "write")
             self.expect(rules, lambda: real.__setitem__(slice(None), 1.0))
-            if not rules:
-                self.model.exclude(handle)
 
     def lend(self, a: int, b: int, c: int) -> None:
         """Another library's array on the memory: one that reads, or one that cannot be told to."""

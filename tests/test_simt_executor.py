@@ -249,4 +249,4 @@ def test_large_launches_are_replayed_by_some_of_their_blocks() -> None:
     assert stray is not None and stray.index == ((1 << 25) - 1,)
     flat = Scenario((300, 300, 1), (16, 16, 1))
     sample = flat.sample()
-    assert sample is not None and len(sample) == len(set(sample)) == 16 and {0, 1, 300, 89_999} <= set(sample)
+    assert sample is not None and len(sample) == len(set(sample)) == 8 and {0, 1, 300, 89_999} <= set(sample)

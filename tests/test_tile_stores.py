@@ -54,13 +54,24 @@ def test_a_tile_stored_where_it_was_read_needs_an_input_as_long() -> None:
     assert refusal(BY_BLOCK, {"z": (60,), "x": (16,)}, (2, 1, 1)) is None
 
 
-@pytest.mark.parametrize("index", ["n", "0", "tc.block_id(0) + n"])
+@pytest.mark.parametrize("index", ["n", "1", "tc.block_id(0) + n"])
 def test_a_tile_stored_elsewhere_must_not_hang_over(index: str) -> None:
     body = f"z.store(x.partition(B)[{index}])"
     assert refusal(body, {"z": (60,), "x": (64,)}, (8, 1, 1)) is None
     message = refusal(body, {"z": (60,), "x": (60,)}, (8, 1, 1))
     assert message is not None and "tiles of 8 do not divide `x.shape[0]`, which is 60" in message
     assert refusal(body.replace("(B)", "(B, pad=0.0)"), {"z": (60,), "x": (60,)}, (8, 1, 1)) is None
+
+
+def test_the_first_tile_is_the_place_of_a_single_block() -> None:
+    body = "z.store(x.partition(B)[0] + 1.0)"
+    assert refusal(body, {"z": (5,), "x": (5,)}, (1, 1, 1)) is None
+    assert refusal(body, {"z": (5,), "x": (4,)}, (1, 1, 1)) is not None
+    assert refusal(body, {"z": (12,), "x": (12,)}, (2, 1, 1)) is not None
+    assert refusal(body, {"z": (12,), "x": (16,)}, (2, 1, 1)) is None
+    walked = "for at in z.indices():\n    z.store(x.partition(B)[0], at)"
+    assert refusal(walked, {"z": (5,), "x": (5,)}, (1, 1, 1), "Mapped") is None
+    assert refusal(walked, {"z": (12,), "x": (12,)}, (2, 1, 1), "Mapped") is not None
 
 
 def test_the_axis_counts() -> None:

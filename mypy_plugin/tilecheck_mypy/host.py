@@ -21,7 +21,7 @@ from typing import Any
 
 from mypy import nodes, patterns
 from mypy.nodes import Block, Expression, MypyFile, Statement
-from mypy.types import CallableType, Instance, UninhabitedType
+from mypy.types import CallableType, Instance, Type, UninhabitedType
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
@@ -185,6 +185,9 @@ class _Reader(ExpressionReader):
     # ---- functions and classes
 
     def function(self, node: nodes.FuncDef, decorators: Sequence[Expression]) -> ir.Function:
+        if not self.matters(node) and not _concerns_us(node.type):
+            full = f"{self.full}.{node.name}" if self.full is not None else None
+            return ir.Function(node.name, (), (), full=full, is_async=node.is_coroutine, span=self.span(node))
         outer, self.full = self.full, None
         complete, self.complete = self.complete, bool(self.types) and self.checked(node)
         # mypy checks a function with value-restricted type variables in copies, and types only those.
@@ -236,6 +239,13 @@ class _Reader(ExpressionReader):
         args += [ir.Arg(self.expr(value), name, span=self.span(value)) for name, value in node.keywords.items()]
         decorators = tuple(self.expr(decorator) for decorator in node.decorators)
         return ir.Class(node.name, tuple(args), body, decorators, full, span=self.span(node))
+
+
+def _concerns_us(signature: Type | None) -> bool:
+    """Whether a function takes or returns something of ours."""
+    if not isinstance(signature, CallableType):
+        return False
+    return is_ours(signature.ret_type) or any(map(is_ours, signature.arg_types))
 
 
 def callee(node: ir.Expr) -> str:

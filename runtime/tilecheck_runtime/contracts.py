@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import Kernel, Name, OpCall, walk
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import layout as lay
@@ -104,6 +105,26 @@ def check_partners(kernel: str, pairs: tuple[tuple[str, str], ...], arguments: t
                 "give both the same `.map(shape, blocks=n)`",
                 points=tuple(f"`{name}`: {mapped[name].value!r}" for name in (first, second)),
             )
+
+
+def check_maps(kernel: str, report: TileReport, arguments: tuple[Argument, ...]) -> None:
+    """Raise LaunchRefused if a map leaves other axes `OWNED` than the kernel sets with `at`."""
+    mapped = {a.param.name: a for a in arguments if isinstance(a, TensorArgument) and a.mapping is not None}
+    for use in report.maps:
+        if use.array not in mapped or (mapping := mapped[use.array].mapping) is None:
+            continue
+        owned = tuple(axis for axis, extent in enumerate(mapping.shape) if extent == OWNED)
+        if owned != use.owned:
+            raise LaunchRefused(
+                f"`{kernel}` writes `{use.array}` in line {use.span.line} at an index with {_axes(use.owned)} set by `at`, "
+                f"its map leaves {_axes(owned)} `OWNED`",
+                f"set exactly the axes that the map leaves `OWNED`: `{use.array}.at(index, j)`",
+                rule="foreign-index",
+            )
+
+
+def _axes(axes: tuple[int, ...]) -> str:
+    return "no axis" if not axes else f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
 
 
 def _grid_of(argument: TensorArgument) -> Grid:

@@ -14,9 +14,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
+from tilecheck.verify.tile_report import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument, bind, bind_dims
-from tilecheck_runtime.contracts import check_conditions, check_partners, infer_grid, need_grid, override_grid
+from tilecheck_runtime.contracts import (
+    check_conditions,
+    check_maps,
+    check_partners,
+    infer_grid,
+    need_grid,
+    override_grid,
+)
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.ledger import Access, Loan, hold
@@ -61,6 +69,8 @@ class Plan:
         if isinstance(self.kernel, CheckedKernel):
             check_partners(self.name, self.kernel.partners, self.arguments)
         report = self.kernel.report(self.arguments, self.dims)
+        if isinstance(report, TileReport):
+            check_maps(self.name, report, self.arguments)
         if self.grid is not None:
             check_conditions(report, self.arguments, self.dims, self.grid)
 

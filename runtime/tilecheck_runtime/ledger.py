@@ -3,8 +3,9 @@
 Each allocation has one ledger; memory of other libraries shares one ledger by absolute address, so that two imports of
 one array meet in it. A loan is a byte region, shared or exclusive, in one of these states:
 
-- IDLE: only a view or a partition object has it. It never stops anybody. An exclusive access to its bytes through
-  anything else than itself or what was derived from it ends it, and its next use raises and names that line.
+- IDLE: only a view or a partition object has it. It never stops anybody. An exclusive borrow of its bytes (a partition,
+  an op that writes) through anything else than itself or what was derived from it ends it, and its next use raises and
+  names that line. A write by the host is over when it returns and ends nothing: views see it, as in NumPy.
 - BUILT: an op that has not run has it. Conflicting accesses raise.
 - LENT: an array of another library has it; treated as BUILT until that array is gone.
 - RUNNING: submitted and not yet waited for. The host must not touch it; further ops may, because the runtime orders
@@ -20,7 +21,7 @@ alive. Checks come first and changes after them, under one process-wide lock: an
 from any thread.
 
 Two decisions that the rules leave open: an idle partition does not hinder a move, which ends it like any exclusive
-access, while another live *tensor* on the allocation (a view, a reshape) does; and what `Running` has counts as in use
+borrow, while another live *tensor* on the allocation (a view, a reshape) does; and what `Running` has counts as in use
 until someone waits for it, even when the work itself is over, so that programs do not depend on timing.
 
 Worked example: `p = z.partition(4)`, `q = z.partition(8)`: taking `q` ends `p`, and a launch with `p` says so and names
@@ -36,7 +37,6 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from operator import itemgetter
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -87,7 +87,7 @@ CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
     (State.CAPTURED, True): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
 }
 # The accesses that end idle loans on the same bytes, and how their message says it.
-VERBS = {Access.WRITE: "wrote it", Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
+VERBS = {Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
 ENDING = frozenset(VERBS)
 
 # What the holder is doing, and the way out.
@@ -176,12 +176,11 @@ class Ledger:
             self._loans.add(loan)
 
 
-def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
-    """Check all `requests` of one party, then end the idle loans that they exclude. `by` says who asks ("`saxpy`").
+def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
+    """Raise BorrowError for the first of `requests` that conflicts; they are made by one party, `by` says who ("`saxpy`").
 
-    They must not conflict with each other either, unless they happen one after the other (`in_order`). Raises
-    BorrowError for the first one that conflicts; nothing has changed then. Garbage that still has a loan is
-    collected once before anything is refused.
+    They must not conflict with each other either, unless they happen one after the other (`in_order`). Garbage that still
+    has a loan is collected once before anything is refused.
     """
     with LOCK:
         try:
@@ -194,6 +193,12 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
         if refused:
             gc.collect()
             _check(requests, by, in_order)
+
+
+def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
+    """`check` all requests, then end the idle loans that they exclude. Nothing has changed if one is refused."""
+    with LOCK:
+        check(requests, by, in_order=in_order)
         for request in requests:
             if request.access in ENDING:
                 _end_idle(request, by)
@@ -266,14 +271,15 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
                 _check_pair(first, second, by)
     for request in requests:
         broken = [
-            (loan.number, loan, rule)
+            (loan, rule)
             for loan in request.ledger.loans()
             if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
             if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
             if overlaps(loan.region, request.region)
         ]
         if broken:
-            _, loan, rule = min(broken, key=itemgetter(0))
+            # Of several, what does not go away by waiting, and then the oldest.
+            loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
             raise _conflict(request, loan, rule)
 
 

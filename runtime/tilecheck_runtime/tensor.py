@@ -1,7 +1,7 @@
 """Tensors: handles on device memory that know who owns them.
 
 An owner (from a creation function, `copy`, `astype`, `unpartition`) has no loan; a view (`x[2:4]`, `reshape`, `view`)
-has an idle loan that an exclusive access through any other handle ends. Every use first asks whether the handle was
+has an idle loan that an exclusive borrow through any other handle ends. Every use first asks whether the handle was
 moved, then whether its loan still stands, then whether anybody holds the bytes in a way that forbids the access.
 
 Host access is immediate and complete when it returns: reading copies out (`numpy`, `item`), writing copies in
@@ -26,7 +26,7 @@ from tilecheck_runtime.backends import Array, Backend
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, State, borrow, grant, hold
+from tilecheck_runtime.ledger import LOCK, Access, Loan, State, borrow, check, grant, hold
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.sites import Site, here, subject
 from tilecheck_runtime.unique import Unique
@@ -319,8 +319,10 @@ class Tensor(Unique, surface.Tensor):
         elements = self._elements
         if not elements.meta:
             with LOCK:
+                request = elements.request(Access.MOVE, self._loan, name, execution)
+                check((request,), how)
                 self._check_alone(how, name)
-                grant((elements.request(Access.MOVE, self._loan, name, execution),), how)
+                grant((request,), how)
         self._moved = (how, here())
         return elements
 

@@ -16,16 +16,15 @@ the report holds one `Broken(MOVED)` at the second line, whose origin is the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilecheck.borrow.findings import Break, Broken
+from tilecheck.borrow.frozen import frozen_globals
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
-from tilecheck.borrow.survey import target_names
 from tilecheck.checked import Fault
-from tilecheck.diagnostic import Label, Span
+from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Site
 
@@ -53,7 +52,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         dropped.update(dict.fromkeys(solution.dropped))
         for fault in piece.faults:
             faults.setdefault((fault.rule, fault.span), fault)
-    for fault in _frozen(program):
+    for fault in frozen_globals(program):
         faults.setdefault((fault.rule, fault.span), fault)
     twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
     held = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES[:3]}
@@ -81,38 +80,3 @@ def _read_by_functions(program: Program) -> dict[str, Span]:
         if isinstance(part.unit, ir.Function | ir.Lambda):
             found.update(dict.fromkeys(part.names.keys() - part.local, part.unit.span))
     return found
-
-
-def _frozen(program: Program) -> Iterator[Fault]:
-    """Module variables that a plain kernel reads and a function sets: the kernel keeps the value of its first launch."""
-    functions = [part for part in program.survey.units() if isinstance(part.unit, ir.Function)]
-    setters = {name: part.unit for part in functions for name in part.declared & part.assigned.keys()}
-    if not setters:
-        return
-    for part in functions:
-        facts = program.kernel(part.unit) if isinstance(part.unit, ir.Function) else None
-        if facts is None or facts.body is None or facts.contract.track != "numba":
-            continue
-        for read in facts.body.frozen:
-            if read.id in setters and _is_number(program, read.id):
-                setter = setters[read.id]
-                assert isinstance(setter, ir.Function)
-                yield Fault(
-                    "frozen-global",
-                    f"`{facts.contract.name}` keeps the value that `{read.id}` has at its first launch, "
-                    f"`{setter.name}` changes it later",
-                    read.span,
-                    facts.contract.name,
-                    (Label(setter.span, f"`{setter.name}` sets `{read.id}`"),),
-                    f"pass `{read.id}` to the kernel as an argument",
-                )
-
-
-def _is_number(program: Program, name: str) -> bool:
-    """Whether the module itself gives the variable `name` a number."""
-    values = [
-        statement.value
-        for statement in program.module.body
-        if isinstance(statement, ir.Assign) and any(name in target_names(target) for target in statement.targets)
-    ]
-    return any(isinstance(value, ir.Const) and isinstance(value.value, int | float) for value in values)

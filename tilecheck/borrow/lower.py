@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.context import Operand, Where
@@ -274,7 +275,7 @@ class _Statements(Expressions):
         ends: list[dict[str, Value]] = []
         for handler in node.handlers:
             self.env = dict(thrown)
-            handlers.append(self.block_of(lambda handler=handler: self._handler(handler)))  # type: ignore[misc]
+            handlers.append(self.block_of(partial(self._handler, handler)))
             ends.append(self.env)
         self.env = after
         orelse = self.block_of(lambda: self.statements(node.orelse))
@@ -324,7 +325,7 @@ class _Statements(Expressions):
         ends: list[dict[str, Value]] = []
         for case in node.cases:
             self.env = dict(before)
-            arms.append(self.block_of(lambda case=case: self._case(case)))  # type: ignore[misc]
+            arms.append(self.block_of(partial(self._case, case)))
             ends.append(self.env)
         if not any(case.always for case in node.cases):
             arms.append(())

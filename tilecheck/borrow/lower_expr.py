@@ -6,6 +6,8 @@ for its shape is not. Calls are in `calls.py`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
@@ -54,7 +56,7 @@ class Expressions(Context):
             case ir.Logic(operands=operands):
                 first = self.read(operands[0])
                 for later in operands[1:]:
-                    then = self.block_of(lambda later=later: self.read(later))  # type: ignore[misc]
+                    then = self.block_of(partial(self.read, later))
                     self.emit(flow.Branch((then, ()), span=node.span))
                 return Operand(first.var if len(operands) == 1 else None, Nothing(node))
             case ir.Choice(test=test, then=then_expr, other=other_expr):

@@ -6,6 +6,7 @@ to take it so: a `partition` of ints matters only once a kernel gets it, and wai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
@@ -107,7 +108,7 @@ def _tensor_method(
         tile = tuple(low.whole(arg.value) for arg in node.args)
         check_tile(low, node, array, tile)
         low.emit(flow.Move(var, spell(node), span=node.span))
-        return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile))
+        return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile, owned=True))
     if method == "split":
         return _split(low, node, array, var)
     if method in VIEWS:
@@ -158,10 +159,15 @@ def _pieces_method(
     for arg in node.args:
         low.read(arg.value)
     if method == "prefix":
-        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False))
+        return Operand(receiver.var, replace(value, exact=False))
     if method == "map":
         check_map(low, node, value)
-        return Operand(receiver.var, Pieces(value.array, value.tile, exact=False, mapped=True))
+        return Operand(receiver.var, replace(value, exact=False, mapped=True))
+    if method == "unpartition" and receiver.var is not None and not value.owned:
+        seen = low.temp()
+        site = Site(Kind.VIEW, name or spell(node), node.span)
+        low.emit(flow.Borrow(seen, receiver.var, Hold.SHARED, site, span=node.span))
+        return Operand(seen, value.array)
     if method == "unpartition" and receiver.var is not None:
         low.emit(flow.Move(receiver.var, spell(node), span=node.span))
         return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), value.array)

@@ -7,7 +7,7 @@ a target makes the host array that it fills. A stream argument of 0 is the defau
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import Bound, enqueue, note, stream_of
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
 
 
+_ARRAYS: tuple[tuple[frozenset[str], Kind, Literal["numba", "numpy", "foreign"]], ...] = (
+    (PINNED_ARRAYS, Kind.PINNED, "numpy"),
+    (NUMBA_ARRAYS, Kind.DEVICE, "numba"),
+    (NUMPY_ARRAYS, Kind.HOST, "numpy"),
+    (FOREIGN_ARRAYS, Kind.FOREIGN, "foreign"),
+)
+
+
 def function(low: Expressions, node: ir.Call, full: str | None, name: str | None) -> Operand | None:
     """A function of a plain library, None if `full` is not one that matters."""
     if full is None:
@@ -40,12 +48,7 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
     called = name or spell(node)
     if full == "numba.cuda.to_device":
         return _to_device(low, node, called)
-    for names, kind, library in (
-        (PINNED_ARRAYS, Kind.PINNED, "numpy"),
-        (NUMBA_ARRAYS, Kind.DEVICE, "numba"),
-        (NUMPY_ARRAYS, Kind.HOST, "numpy"),
-        (FOREIGN_ARRAYS, Kind.FOREIGN, "foreign"),
-    ):
+    for names, kind, library in _ARRAYS:
         if full in names:
             for arg in node.args:
                 low.read(arg.value)
@@ -59,7 +62,7 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
             if kind is Kind.FOREIGN and low.stream is not None:
                 # What is made under a stream is freed in the order of that stream.
                 low.emit(flow.Keep(var, span=node.span))
-            return Operand(var, Array(library, dtype, shape, pinned=pinned))  # type: ignore[arg-type]
+            return Operand(var, Array(library, dtype, shape, pinned=pinned))
     if full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node, called)
     if full == "cuda.tile.launch":

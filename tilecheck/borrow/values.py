@@ -47,12 +47,13 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A partition: `tile` by axis; `exact` when it alone fixes the grid."""
+    """A partition: `tile` by axis; `exact` when it alone fixes the grid, `owned` when it took its tensor over."""
 
     array: Array
     tile: Shape | None = None
     exact: bool = True
     mapped: bool = False
+    owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

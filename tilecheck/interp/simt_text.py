@@ -61,7 +61,8 @@ from tilecheck.ir.simt import (
 )
 
 WAITS = (Barrier, BarrierValue, Warp, Atomic)
-_FUEL = 20_000
+# Loop rounds that a thread takes before it reports them to the machine, which stops runs that are too long.
+_FUEL = 64
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A kernel reads a module variable that a function sets later.
+"""A kernel reads a module variable that changes after its first launch.
 
 Why: a kernel is compiled at its first launch and keeps the values that module variables have then. Setting one afterwards
 changes nothing, without a word.
@@ -31,6 +31,24 @@ def amplify(x):
 def set_gain(value):
     global GAIN
     GAIN = value
+""",
+    """
+from numba import cuda
+
+GAIN = 1.0
+
+
+@cuda.jit
+def amplify(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= GAIN  # error
+
+
+data = cuda.device_array(64)
+amplify[1, 64](data)
+GAIN = 5.0
+amplify[1, 64](data)
 """,
 )
 

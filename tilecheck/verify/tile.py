@@ -59,6 +59,7 @@ def check_kernel(
         tuple(ledger.accesses),
         tuple(ledger.conditions),
         {node: tuple(checks) for node, checks in ledger.hoisted.items()},
+        tuple(ledger.maps),
     )
 
 

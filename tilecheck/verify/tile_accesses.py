@@ -20,7 +20,7 @@ from tilecheck.symbolic.requires import Relation
 from tilecheck.verify.tile_goals import Goal
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import Minted, Range, Value, compare
-from tilecheck.verify.tile_report import ArrayAccess
+from tilecheck.verify.tile_report import ArrayAccess, MapUse
 from tilecheck.verify.tile_specialise import parameter_types
 from tilecheck.verify.tile_stores import Lanes, note, spread
 
@@ -59,7 +59,7 @@ class Accesses:
             case "load_tile" | "load" | "store" if isinstance(first, SubTilesType):
                 self.subtiles(node, args[2:] if node.op == "store" else args[1:], first)
             case "load" | "store" if isinstance(first, TensorType):
-                self.own(node, first)
+                self.own(node, first, args[2:] if node.op == "store" else args[1:])
             case "load_like":
                 self.like(node)
             case "gather":
@@ -151,8 +151,10 @@ class Accesses:
                 return f"`{text}`"
         return "the index"
 
-    def own(self, node: OpCall, tensor: TensorType) -> None:
+    def own(self, node: OpCall, tensor: TensorType, index: Sequence[Value]) -> None:
         """The block's own tile, or a minted index: in bounds by construction. A whole `Shared` tensor too."""
+        if tensor.access == "Mapped" and index and isinstance(index[0], Minted):
+            self.ledger.maps.append(MapUse(tensor.name, index[0].owned, self.span(node)))
         for axis in range(len(tensor.shape or ())):
             self.ledger.accesses.append(ArrayAccess(node, self.span(node), tensor.name, axis, "provenance"))
 
@@ -176,6 +178,7 @@ class Accesses:
         minted = args[1] if len(args) > 1 else None
         items = list(minted.items) if isinstance(minted, Minted) else []
         given = list(args[2:])
+        axes: list[int] = []
         for position, index in enumerate(given):
             axis = rank - len(given) + position
             atom = index.atom if isinstance(index, Poly) else None
@@ -184,13 +187,14 @@ class Accesses:
                 counts = [self.num_tiles(tensor, Poly.of(a)) for a in range(rank)]
                 if counts[axis] != counted.stop and counted.stop in counts[:axis]:
                     axis = counts.index(counted.stop)
+            axes.append(axis)
             tile = (tensor.shape or ())[axis]
             self.goal(
                 node, tensor.name, axis, axis, index, "the owned index", self.ledger.extent(tensor.name, axis), tile
             )
             if isinstance(index, Poly) and axis < len(items):
                 items[axis] = index
-        return Minted(tuple(items)) if items else None
+        return Minted(tuple(items), tuple(axes)) if items else None
 
     # ---- minted indices
 

@@ -25,10 +25,12 @@ from tilecheck.verify.tile_conditions import LaunchCondition, host_comparisons
 from tilecheck.verify.tile_goals import Goal, Outcome, decide
 from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_path import Path, compare
-from tilecheck.verify.tile_report import CHECKED, ArrayAccess, Rung
+from tilecheck.verify.tile_report import CHECKED, ArrayAccess, MapUse, Rung
 
 # More elements than any block holds in registers.
 _LARGEST_TILE = 1 << 24
+# So many facts that hold at every launch are kept; proofs slow down with each.
+_FACTS = 48
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class Ledger:
     conditions: list[LaunchCondition] = field(default_factory=list)
     hoisted: dict[Node, list[HoistedCheck]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    maps: list[MapUse] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._tiles()
@@ -158,7 +161,7 @@ class Ledger:
             )
         self.accesses.append(ArrayAccess(goal.node, span, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
-        if outcome.rung not in CHECKED:
+        if outcome.rung not in CHECKED and goal.index.constant is None and len(self.path.always) < _FACTS:
             # What every launch is checked for holds for the accesses that follow.
             for condition in outcome.conditions:
                 if not condition.guards:
@@ -235,8 +238,8 @@ class Ledger:
             # What was checked at the launch holds in the loop.
             self.path.ensure(goal)
 
-    def divides(self, mixed: Mixed) -> None:
-        """An op mixes lanes beyond an edge, unless the tile divides the extent."""
+    def divides(self, mixed: Mixed, guards: tuple[Comparison, ...] = ()) -> None:
+        """An op mixes lanes beyond an edge, where `guards` hold, unless the tile divides the extent."""
         extent, tile = self.extent(mixed.edge.array, mixed.edge.axis), self.of(mixed.tile)
         goal = compare("==", divide("%", extent, tile), ZERO)
         if extent == tile or implies(self.path.facts(), goal, known=self.path.known):
@@ -245,8 +248,7 @@ class Ledger:
         help = (
             f'pad the load, for example `{array}.partition(..., pad="zero")`, or declare and pass extents that divide'
         )
-        rest = goal.left.constant
-        if rest is not None:
+        if goal.left.constant is not None and not guards:
             self.fault(
                 "void-lanes",
                 f"`{mixed.op}` would mix void lanes: tiles of {tile} do not divide `{array}.shape[{axis}]`, which is {extent}",
@@ -263,6 +265,7 @@ class Ledger:
             f"`{array}.shape[{axis}]`, which is {{0}}",
             help,
             (extent, tile),
+            guards,
         )
-        if all(c.goal != goal or c.rule != "void-lanes" for c in self.conditions):
+        if all(c.goal != goal or c.rule != "void-lanes" or c.guards not in ((), guards) for c in self.conditions):
             self.conditions.append(condition)

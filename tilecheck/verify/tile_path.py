@@ -23,9 +23,12 @@ from tilecheck.symbolic.requires import Comparison, Relation
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """An index from `z.indices(...)`: its items, one per axis."""
+    """An index from `z.indices(...)`: its items, one per axis, and the axes that `z.at` has set, those a map leaves
+    `OWNED`.
+    """
 
     items: tuple[Poly, ...]
+    owned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,17 @@ class ArrayAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class MapUse:
+    """A store or load of a `Mapped` tensor at an index whose `owned` axes `z.at` has set: the launch's map must leave
+    exactly these `OWNED`.
+    """
+
+    array: str
+    owned: tuple[int, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class TileReport:
     """One tile kernel after all checks. `kernel` is settled: branches that cannot run are gone; `types` gives the type of
     every expression that is reached and known.
@@ -50,3 +61,4 @@ class TileReport:
     accesses: tuple[ArrayAccess, ...] = ()
     conditions: tuple[LaunchCondition, ...] = ()
     hoisted: Mapping[Node, tuple[HoistedCheck, ...]] = field(default_factory=dict)
+    maps: tuple[MapUse, ...] = ()

@@ -16,13 +16,14 @@ it came from. A place that a loop moves counts only if no tile with that edge ou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import Assign, For, ForIndices, If, Inline, Name, Node, OpCall, Return, Stmt, While, walk
 from tilecheck.ir.types import ArrayExtent, Extent, SubTilesType, TensorType, TileType, TupleType, Type, ViewType
-from tilecheck.symbolic.linear import Fresh, LaunchAxis, Poly
+from tilecheck.symbolic.linear import ONE, ZERO, Fresh, LaunchAxis, Poly, ceil_div
 from tilecheck.symbolic.prove import implies
+from tilecheck.symbolic.requires import Comparison
 from tilecheck.verify.tile_conditions import LaunchCondition
 from tilecheck.verify.tile_inference import Mixed
 from tilecheck.verify.tile_ladder import Ledger
@@ -148,16 +149,37 @@ def settle_stores(ledger: Ledger, lanes: Lanes, types: Mapping[Node, Type]) -> N
             reads = lanes.reads.get(edge, set())
             place = store.places[axis]
             kept = place.moves() and any(_outlives(loop, edge, types) for loop in store.loops)
-            if place.index is not None and not kept and reads == {place}:
-                if edge != ArrayExtent(store.target, axis):
-                    _covers(ledger, store, axis, edge, place)
-                continue
-            for size in dict.fromkeys(read.size for read in reads):
-                ledger.divides(Mixed(store.node, "store", edge, size, store.span))
+            in_step = place.index is not None and not kept
+            if in_step and reads == {place}:
+                _covers(ledger, store, axis, edge, place)
+            elif in_step and reads <= {place, replace(place, index=ZERO)}:
+                # Where the target has one tile on this axis, its place is the first tile too.
+                count = _count(ledger, store, axis, place)
+                _covers(ledger, store, axis, edge, place, (compare("<=", count, ONE),))
+                ledger.divides(Mixed(store.node, "store", edge, place.size, store.span), (compare(">", count, ONE),))
+            else:
+                for size in dict.fromkeys(read.size for read in reads):
+                    ledger.divides(Mixed(store.node, "store", edge, size, store.span))
 
 
-def _covers(ledger: Ledger, store: Store, axis: int, edge: ArrayExtent, place: Place) -> None:
+def _count(ledger: Ledger, store: Store, axis: int, place: Place) -> Poly:
+    """How many tiles of the target are written along `axis`, or may be."""
+    if place.index == _block(axis):
+        return Poly.of(LaunchAxis("gridDim", axis))
+    return ceil_div(ledger.extent(store.target, axis), ledger.of(place.tile))
+
+
+def _covers(
+    ledger: Ledger,
+    store: Store,
+    axis: int,
+    edge: ArrayExtent,
+    place: Place,
+    guards: tuple[Comparison, ...] = (),
+) -> None:
     """The array at whose edge the lanes lie is as long as the target, or as what the grid writes of it."""
+    if edge == ArrayExtent(store.target, axis):
+        return
     have, need = ledger.extent(edge.array, edge.axis), ledger.extent(store.target, axis)
     goal = compare(">=", have, need)
     if implies([*ledger.path.always, *ledger.path.declared], goal, known=ledger.path.known):
@@ -174,7 +196,7 @@ def _covers(ledger: Ledger, store: Store, axis: int, edge: ArrayExtent, place: P
             f"`{edge.array}` has {{0}} elements on axis {edge.axis}, `{store.target}` has {{1}} on axis {axis}",
             f"pass a `{edge.array}` of at least {{1}} elements on axis {edge.axis}, or pad its load with `pad=`",
             (have, need),
-            (compare("<", have, covered),) if own else (),
+            (*guards, compare("<", have, covered)) if own else guards,
         )
     )
 
