@@ -100,9 +100,10 @@ def timed(score: Score, source: Source, general: bool) -> Iterator[tuple[SimtRep
 
 
 def verdict(report: SimtReport) -> Verdict:
-    """The worst verdict of a kernel."""
+    """The worst verdict of a kernel on what its label speaks of: races, barriers, bounds."""
     order = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED)
-    return max((answer.verdict for answer in report.verdicts.values()), key=order.index)
+    asked = [answer.verdict for name, answer in report.verdicts.items() if name is not Property.SHARED_INITIALISED]
+    return max(asked, key=order.index)
 
 
 def score_kernels(score: Score, path: Path, general: bool) -> None:

@@ -121,10 +121,12 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
         for refuted in proof.refuted:
             finding = finding_of(kernel, proof, refuted)
             found.setdefault((finding.rule, finding.array, finding.places[0].span), finding)
-    assumptions = tuple(dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions))
+    assumptions = dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions)
+    counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
+    assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     return SimtReport(
         kernel,
-        assumptions,
+        tuple(assumptions),
         verdicts,
         tuple(found.values()),
         tuple(dict.fromkeys(note for proof in proofs for note in reasons(proof))),
