@@ -82,7 +82,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
         )
         body = [line for _ in range(draw(st.integers(1, 2))) for line in _statement(draw, names, tile, depth - 1)]
         if draw(st.integers(0, 9)):
-            body = [line for line in body if "syncthreads" not in line] or ["v += 1"]
+            body = [line.replace("cuda.syncthreads()", "v += 1") for line in body]
         return [f"if {cond}:", *(f"    {line}" for line in body)]
     counter = f"k{depth}"
     inner = [*names, counter]
@@ -90,7 +90,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "n", "1, 4", "t, 16, cuda.blockDim.x", "0, 8, 2"]))
         if "t," in bounds:
-            body = [line for line in body if "syncthreads" not in line] or ["v += 1"]
+            body = [line.replace("cuda.syncthreads()", "v += 1") for line in body]
         return [f"for {counter} in range({bounds}):", *(f"    {line}" for line in body)]
     step = draw(st.sampled_from([f"{counter} //= 2", f"{counter} -= 1"]))
     return [

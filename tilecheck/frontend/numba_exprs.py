@@ -15,6 +15,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.host_arrays import dtype_name
 from tilecheck.frontend.numba_build import Builder
 from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
@@ -110,7 +111,7 @@ class Expressions(Builder, ABC):
                 return self._subscript(node, span)
             case cst.Call():
                 folded = self.static(node)
-                if isinstance(folded, int | float | tuple):
+                if isinstance(folded, int | float | tuple) and not self._casts_float(node):
                     return self.constant(folded, span, "")
                 return self.call(node)
             case cst.UnaryOperation(operator=sign, expression=inner):
@@ -140,6 +141,11 @@ class Expressions(Builder, ABC):
                 self.assign(target, self.expr(inner), span)
                 return Name(target, span=span)
         return Opaque(f"an expression of a kind not read ({type(node).__name__})", span=span)
+
+    def _casts_float(self, node: cst.Call) -> bool:
+        """Whether a call is a cast such as `float32(0.5)`, whose dtype a folded constant would lose."""
+        function = self.static(node.func)
+        return isinstance(function, Ref) and (dtype_name(function) or "").startswith("float")
 
     def _thunk(self, node: cst.BaseExpression) -> Callable[[], Expr]:
         return lambda: self.expr(node)

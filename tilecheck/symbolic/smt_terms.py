@@ -6,7 +6,7 @@ Products keep the factors the source wrote, because the lemmas of `smt_products.
 `i < n` are one object, and what constant ranges decide is decided here, without a solver.
 
 Invariant: equal structure means the same object, so terms are compared with `is` and used as dictionary keys.
-`//` and `%` are Python's (floor); a divisor of zero is the caller's to exclude.
+`//` and `%` are Python's (floor).
 
 Worked example: with `t` in [0, 31], `lt(add(t, num(0)), num(32))` is `TRUE`, and `div(add(scale(b, 32), t), num(32))`
 is `b`.
@@ -173,7 +173,9 @@ def _split(term: Term, divisor: Term) -> tuple[Term, Term]:
 
 
 def div(left: Term, right: Term) -> Term:
-    """Floor quotient; `right` must not be zero."""
+    """Floor quotient; a quotient by zero stays as it is and has no value."""
+    if right is ZERO:
+        return intern("div", (left, right))
     if right.kind == "const":
         if right.const == 1:
             return left
@@ -198,7 +200,9 @@ def div(left: Term, right: Term) -> Term:
 
 
 def mod(left: Term, right: Term) -> Term:
-    """Floor remainder; `right` must not be zero."""
+    """Floor remainder; a remainder by zero stays as it is and has no value."""
+    if right is ZERO:
+        return intern("mod", (left, right))
     if right.kind == "const":
         if right.const in (1, -1):
             return ZERO

@@ -32,7 +32,7 @@ from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, n
 from tilecheck.verify import scalars
 from tilecheck.verify.memory import Cut, Position, load, place, record
 from tilecheck.verify.phases import cross
-from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Run, State, Ticket
+from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Narrowing, Run, State, Ticket
 from tilecheck.verify.values import (
     Check,
     Items,
@@ -330,6 +330,7 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     if name in ("abs", "fabs") and len(args) == 1:
         return scalars.absolute(run.symbols, args[0])
     if name in _WHOLE_CASTS and len(args) == 1:
+        _narrow(run, state, expr, name, args[0])
         return scalars.rounded(run.symbols, args[0], None)
     if name in ("ceil", "floor") and len(args) == 1:
         return scalars.rounded(run.symbols, args[0], name == "ceil")
@@ -354,6 +355,13 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     if name in _WHOLE_RESULTS and isinstance(result, Scalar):
         return Scalar(result.term)
     return result
+
+
+def _narrow(run: Run, state: State, expr: OpCall, dtype: str, value: Value) -> None:
+    """Note a cast that computed products or sums may outgrow."""
+    term = as_int(value)
+    if term is not None and term.kind in ("lin", "mul") and run.recording and run.only_tags is None:
+        run.narrowings.append(Narrowing(dtype, term, state.guard, expr))
 
 
 def _opaque_call(run: Run, expr: OpCall, name: str) -> Value:

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tilecheck.checked import Fault
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.verify import barriers, bounds, initialised, races
+from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
 from tilecheck.verify.conditions import Conditions
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -52,6 +53,7 @@ class Proof:
     refuted: list[Refuted] = field(default_factory=list)
     suspects: dict[Property, list[Suspect]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
+    faults: tuple[Fault, ...] = ()
 
 
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
@@ -74,11 +76,20 @@ def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) ->
         except OutOfBudget:
             late.add(name)
     _retry(proof)
+    proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
     for name in Property:
         proof.answers[name] = _judge(proof, name, replayer, name in late)
     _lean(proof)
     return proof
+
+
+def _side_findings(run: Run, kernel: Kernel) -> tuple[Fault, ...]:
+    """What the walk shows besides the four properties."""
+    try:
+        return (*narrowing.faults(run, kernel), *pools.faults(run, kernel))
+    except OutOfBudget:
+        return ()
 
 
 def _initialised(run: Run, excuses: Excuses) -> list[Suspect]:

@@ -46,6 +46,16 @@ class BarrierPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """`dtype(term)` evaluated under `guard`."""
+
+    dtype: str
+    term: Term
+    guard: Term
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
 class Ticket:
     """The old value of an atomic add of `increment` to a counter that only such adds touch."""
 
@@ -213,6 +223,8 @@ class Run:
         # A ballot's predicate, and the predicate under which a rank taken from a ballot is nobody else's.
         # Counters of loops in whose body the lanes of a warp meet for a vote or a shuffle.
         self.warp_counters: set[Symbol] = set()
+        # Casts of integers to fewer bits.
+        self.narrowings: list[Narrowing] = []
         # Constants of the enclosing Python scope that could not be read, by name.
         self.constants: dict[str, Term] = {}
         self.ballots: dict[Term, Term] = {}

@@ -99,7 +99,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
     `launches` are those of this kernel; of more than four, the first are taken.
     """
-    from tilecheck.verify import contract
+    from tilecheck.verify import contract, promotion
     from tilecheck.verify.findings import finding_of
     from tilecheck.verify.prove import prove
     from tilecheck.verify.reasons import reasons
@@ -129,5 +129,9 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
         tuple(found.values()),
         tuple(dict.fromkeys(note for proof in proofs for note in reasons(proof))),
         usage.unsafe,
-        contract.faults(kernel, usage),
+        (
+            *contract.faults(kernel, usage),
+            *promotion.promotions(kernel, usage, launches),
+            *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
+        ),
     )
