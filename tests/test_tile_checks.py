@@ -291,6 +291,8 @@ def test_generic_reductions_type_their_function() -> None:
 def test_long_and_deep_kernels_are_checked_in_time() -> None:
     long = "n = 0\n" + "\n".join(f"n = n + {i % 7} * tc.block_id(0)" for i in range(3000)) + "\nz.store(tc.full(B, n))"
     assert faults(check(long)) == []
+    loads = "xs = x.partition(B)\nt = z.load()\n" + "\n".join(f"t = t + xs[{i}]" for i in range(150)) + "\nz.store(t)"
+    assert faults(check(loads)) == []
     deep = "acc = tc.zeros(B)\n"
     for depth in range(18):
         deep += "    " * depth + f"for k{depth} in range(2):\n"

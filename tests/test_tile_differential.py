@@ -89,7 +89,7 @@ class Kernels:
                 index = self.choose.choice(self.ints) if self.choose.random() < 0.6 else self.integer(2)
                 lines.append(f"{indent}acc = acc + {view}[{index}]")
             elif pick < 0.55:
-                name = self.choose.choice([f"v{self.names}", *(s for s in scope if s.isidentifier())])
+                name = self.choose.choice([f"v{self.names}", *(s for s in scope if s.isidentifier() and s[0] != "w")])
                 lines.append(f"{indent}{name} = {self.integer(2)}")
                 self.names += 1
                 if name not in self.ints:
@@ -106,10 +106,26 @@ class Kernels:
                     self.ints = outer
                 elif self.choose.random() < 0.2:
                     lines.append(f"{indent}    {'continue' if looping else 'return'}")
+            elif pick < 0.8:
+                name = f"w{self.names}"
+                self.names += 1
+                view, step = self.choose.choice(["xs", "ys"]), self.choose.choice(["+ 1", "+ 2", "+ 1", "+ n * n + 1"])
+                lines.append(f"{indent}{name} = {self.integer(1)}")
+                lines.append(f"{indent}while {name} < {view}.num_tiles(0):")
+                outer = list(self.ints)
+                self.ints.append(name)
+                lines += [f"{indent}    {name} = {name} {step}"] if self.choose.random() < 0.3 else []
+                lines += self.block(depth - 1, indent + "    ", False)
+                self.ints = outer
+                lines.append(
+                    f"{indent}    {name} = max({name}, 0) + 1"
+                    if self.choose.random() < 0.3
+                    else f"{indent}    {name} = {name} {step}"
+                )
             else:
                 name = f"k{self.names}"
                 if self.choose.random() < 0.3:
-                    name = self.choose.choice([name, "n", *(s for s in self.ints if s.isidentifier())])
+                    name = self.choose.choice([name, "n", *(s for s in self.ints if s.isidentifier() and s[0] != "w")])
                 self.names += 1
                 lines.append(f"{indent}for {name} in {self.range()}:")
                 outer = list(self.ints)

@@ -67,6 +67,19 @@ def test_proofs_end_at_joins_and_reassignment() -> None:
     assert rungs(check(loop.format("    k = k + 1\n    at = k\n"), N), "x") == ["launch"]
 
 
+def test_a_counter_that_its_while_bounds_stays_above_its_start() -> None:
+    body = "xs = x.partition(B)\nk = {start}\nwhile k < {stop}:\n    z.store(z.load() + xs[k])\n    {step}"
+    tiles = "xs.num_tiles(0)"
+    assert rungs(check(body.format(start="0", stop=tiles, step="k += 1")), "x") == ["static"]
+    assert rungs(check(body.format(start="tc.block_id(0)", stop=tiles, step="k = k + 2")), "x") == ["static"]
+    assert rungs(check(body.format(start="-1", stop=tiles, step="k += 1")), "x") == ["in-place"]
+    assert rungs(check(body.format(start="0", stop=tiles, step="k -= 1")), "x") == ["in-place"]
+    assert rungs(check(body.format(start="0", stop=tiles, step="k = k * 2")), "x") == ["in-place"]
+    assert rungs(check(body.format(start="0", stop="n", step="k += 1"), N), "x") == ["in-place"]
+    wrapping = "xs = x.partition(B)\nk = 0\nwhile True:\n    if k < xs.num_tiles(0):\n        z.store(z.load() + xs[k])\n    k += 2 ** 62"
+    assert rungs(check(wrapping), "x") == ["in-place"]
+
+
 def test_a_loop_variable_is_unknown_after_its_loop() -> None:
     body = "xs = x.partition(B)\nk = 0\nfor k in range({}):\n    z.store(z.load() * 2)\nz.store(xs[k])"
     assert rungs(check(body.format("n"), N), "x") == ["in-place"]

@@ -40,6 +40,8 @@ class Writer:
     rank: int
     mapped: bool
     two: bool
+    # Whether the last axis of a mapped `z` belongs to the block as a whole.
+    owned: bool
     # The extents of `x` that its annotation names.
     declared: tuple[str | None, ...]
     lines: list[str] = field(default_factory=list)
@@ -69,13 +71,18 @@ class Writer:
         return self.choose.choice([chosen, chosen, chosen, f"{chosen} + 1", f"{chosen} - 1"])
 
     @property
+    def at(self) -> str:
+        """The index of a mapped `z`."""
+        return "z.at(at, j)" if self.owned else "at"
+
+    @property
     def own(self) -> Shape:
         return ("BM", "BN")[: self.rank]
 
     def step(self) -> None:
         """One more statement."""
         pad = self.choose.choice(["", "", ", pad=0.0"])
-        at = ", at" if self.mapped else ""
+        at = f", {self.at}" if self.mapped else ""
         match 18 if self.mapped and self.choose.random() < 0.2 else self.choose.randint(0, 18):
             case 0 | 1:
                 self.let(self.own, f"tc.load_like({self.choose.choice('xy')}, z{at}{pad})")
@@ -90,7 +97,7 @@ class Writer:
                     axes = list(self.places())
                 self.let(shape, f"{view}[{', '.join(axes)}]")
             case 5:
-                self.let(self.own, f"z.load({'at' if self.mapped else ''})")
+                self.let(self.own, f"z.load({self.at if self.mapped else ''})")
             case 6 | 7:
                 one = self.choose.choice(sorted(self.tiles))
                 shape = self.tiles[one]
@@ -163,7 +170,7 @@ class Writer:
     def places(self) -> tuple[str, ...]:
         """The block's own place."""
         if self.mapped:
-            return tuple(f"at[{a}]" for a in range(self.rank))
+            return ("at[0]", "j") if self.owned else tuple(f"at[{a}]" for a in range(self.rank))
         return tuple(f"tc.block_id({a})" for a in range(self.rank))
 
     def write(self) -> str:
@@ -175,10 +182,13 @@ class Writer:
             self.let(self.own, f"tc.zeros({', '.join(self.own)})")
             self.put("for at in z.indices():")
             self.depth += 1
+            if self.owned:
+                self.put("for j in range(z.num_tiles(1)):")
+                self.depth += 1
         self.ints += self.places()
-        self.let(self.own, f"tc.load_like(x, z{', at' if self.mapped else ''})")
+        self.let(self.own, f"tc.load_like(x, z{f', {self.at}' if self.mapped else ''})")
         for _ in range(self.choose.randint(1, 6)):
-            if self.depth < 3 and self.choose.random() < 0.25:
+            if self.depth < 4 and self.choose.random() < 0.25:
                 array, axis = self.choose.choice("xy"), self.choose.randrange(self.rank)
                 counter = self.name("k")
                 extents = ", ".join(self.own)
@@ -196,10 +206,10 @@ class Writer:
             else:
                 self.step()
         early = self.mapped and self.choose.random() < 0.3
-        place = ", at" if self.mapped else ""
+        place = f", {self.at}" if self.mapped else ""
         # `t1` is the tile from before the loop, so an early store writes what the last round left in it.
         stored = f"{'    ' * self.depth}z.store({'t1' if early else self.pick(self.own)}{place})"
-        self.lines.insert(2 if early else len(self.lines), stored)
+        self.lines.insert(2 + self.owned if early else len(self.lines), stored)
         if self.two:
             self.put(f"w.store({self.pick(self.own)})")
         named = ", ".join(self.declared[a] or "Dyn" for a in range(self.rank))
@@ -216,8 +226,9 @@ def outcome(seed: int) -> str:
     rank = choose.choice((1, 2))
     mapped = choose.random() < 0.25
     two = not mapped and choose.random() < 0.3
+    owned = mapped and rank == 2 and choose.random() < 0.4
     declared = tuple(choose.choice((None, None, None, d, "BK")) for d in ("BM", "BN")[:rank])
-    text = Writer(choose, rank, mapped, two, declared).write()
+    text = Writer(choose, rank, mapped, two, owned, declared).write()
     kernels, faults = read_kernels(Source("random.py", text), lambda module, importer: None)
     if faults:
         return "unread"
@@ -241,7 +252,8 @@ def outcome(seed: int) -> str:
         return "empty"
     n = choose.randint(0, 2)
     tiles = tuple(-(-e // t) for e, t in zip(shape, tile, strict=True))
-    count = choose.randint(1, int(np.prod(tiles)))
+    streamed = (1, 0) if owned else (1,) * rank
+    count = choose.randint(1, tiles[0] if owned else int(np.prod(tiles)))
     grid = (count, 1, 1) if mapped else (*tiles, 1, 1)[:3]
     for condition in report.conditions:
         if condition.evaluate(lengths, {"n": n}, dims, grid) is not None:
@@ -254,7 +266,7 @@ def outcome(seed: int) -> str:
     choose.shuffle(order)
     for void in ("zero", "poison"):
         z, w = start.copy(), np.zeros(lengths.get("w", (1,)), np.float32)
-        cut = TensorArgument(z, tile, TileMap((1,) * rank, count) if mapped else None)
+        cut = TensorArgument(z, tile, TileMap(streamed, count) if mapped else None)
         recorder = Recorder()
         arguments: dict[str, Any] = {"z": cut, **{k: TensorArgument(a) for k, a in inputs.items()}, "n": n}
         if two:

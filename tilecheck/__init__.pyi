@@ -2689,6 +2689,19 @@ class DeviceOp(Generic[Result]):
     def compile(self) -> None:
         ...
 
+    def prepare(self, stream: Stream | None=None) -> _Prepared:
+        ...
+
+class _Prepared:
+    """One launch, checked once and then repeated at the cost of the driver's own call."""
+    stream: Stream
+
+    def __call__(self) -> None:
+        ...
+
+    def wait(self) -> None:
+        ...
+
 class CudaGraph(Generic[Result]):
     """Captured work that is replayed without being built again. It owns what it captured."""
     stream: Stream

@@ -37,7 +37,6 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from operator import itemgetter
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -272,14 +271,15 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
                 _check_pair(first, second, by)
     for request in requests:
         broken = [
-            (loan.number, loan, rule)
+            (loan, rule)
             for loan in request.ledger.loans()
             if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
             if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
             if overlaps(loan.region, request.region)
         ]
         if broken:
-            _, loan, rule = min(broken, key=itemgetter(0))
+            # Of several, what does not go away by waiting, and then the oldest.
+            loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
             raise _conflict(request, loan, rule)
 
 

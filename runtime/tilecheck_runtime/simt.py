@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import threading
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -115,11 +116,13 @@ class SimtKernel:
 
 
 _kernels: weakref.WeakKeyDictionary[FunctionType, Once[Hashable, SimtKernel]] = weakref.WeakKeyDictionary()
+_kernels_lock = threading.Lock()
 
 
 def simt_kernel(kernel: KernelObject, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SimtKernel:
     """The kernel of a call, read and proved at the first one. Raises KernelRejected with what the linter would say."""
-    versions = _kernels.setdefault(kernel.fn, Once())
+    with _kernels_lock:
+        versions = _kernels.setdefault(kernel.fn, Once())
     options = tuple(sorted((name, value) for name, value in kernel.options.items()))
     found = versions.get((kernel.track, options, environment(kernel.fn)), lambda: _read(kernel))
     return replace(found, kernel=_called(found.kernel, found.signature, args, kwargs))

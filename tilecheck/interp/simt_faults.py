@@ -69,16 +69,16 @@ def noticed(watch: Watch, party: Callable[[int, int, int], Party]) -> list[SimtF
         one, two = race.first, race.second
         parties = (party(one.block, one.lane, one.site), party(two.block, two.lane, two.site))
         detail = f"{one.kind} and {two.kind} of one element"
-        name, space = race.array.origin.name, race.array.space
+        name, space = race.array.name, race.array.space
         faults.append(SimtFault("race", parties, detail, name, race.index, space, race.same_value))
     for stray in watch.strays.values():
         where = (party(stray.block, stray.lane, stray.site),)
         detail = f"index {_plain(stray.index)} of an array of shape {_plain(stray.array.shape)}"
-        name, space = stray.array.origin.name, stray.array.space
+        name, space = stray.array.name, stray.array.space
         faults.append(SimtFault("out-of-bounds", where, detail, name, stray.index, space, wrapped=stray.wrapped))
     for unset in watch.unsets.values():
         where = (party(unset.block, unset.lane, unset.site),)
-        name, space = unset.array.origin.name, unset.array.space
+        name, space = unset.array.name, unset.array.space
         faults.append(SimtFault("uninitialised-shared", where, "read before any write", name, unset.index, space))
     return faults
 

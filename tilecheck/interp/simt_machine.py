@@ -335,5 +335,9 @@ def host_values(value: HostArray) -> np.ndarray[Any, Any] | None:
     dtype = value.dtype if value.dtype != "bfloat16" else "float32"
     if value.contents.values is not None:
         return np.array(value.contents.values, dtype).reshape(shape)
-    size = math.prod(shape)
-    return (value.contents.start + value.contents.step * np.arange(size)).astype(dtype or "float64").reshape(shape)
+    if value.contents.step == 0 and value.contents.start == 0:
+        return np.zeros(shape, dtype or "float64")
+    start, step = value.contents.start, value.contents.step
+    if start == 0 and step == 1:
+        return np.arange(math.prod(shape), dtype=dtype).reshape(shape)
+    return (start + step * np.arange(math.prod(shape))).astype(dtype or "float64").reshape(shape)

@@ -45,7 +45,6 @@ class Arr:
         "name",
         "ndim",
         "np",
-        "origin",
         "shape",
         "space",
         "stride",
@@ -68,13 +67,10 @@ class Arr:
         self.stride = array.strides[0] if array.ndim else 0
         self.addr = array.__array_interface__["data"][0] if cells is not None else 0
         self.unit = unit  # bytes per cell where views of several widths share memory
-        self.origin = self
 
     def view(self, array: np.ndarray[Any, Any]) -> Arr:
         """Another view of the same memory, under the same name."""
-        made = Arr(array, self.name, self.space, self.cells, self.unit)
-        made.origin = self.origin
-        return made
+        return Arr(array, self.name, self.space, self.cells, self.unit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -72,7 +73,7 @@ def _related(number: int, label: Label) -> dict[str, Any]:
 
 def _location(span: Span) -> dict[str, Any]:
     path = PurePath(span.path)
-    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    uri = path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
     return {
         "artifactLocation": {"uri": uri},
         "region": {

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tilecheck.ir.types import ArrayExtent, DimExtent
@@ -185,6 +186,7 @@ def replace(poly: Poly, by: Callable[[Atom], Poly | None]) -> Poly:
     return total
 
 
+@lru_cache(maxsize=1 << 14)
 def _order(atom: Atom) -> tuple[str, str]:
     return type(atom).__name__, str(atom) if not isinstance(atom, Fresh) else f"{atom.number:09}"
 

@@ -88,7 +88,7 @@ def _relevant(goal: list[Poly], facts: list[Poly], known: Callable[[Atom], Bound
     left = [(poly, set(poly.atoms())) for poly in facts]
     while True:
         near = [(poly, own) for poly, own in left if own & atoms]
-        if not near:
+        if not near or len(found) + len(near) > _MOST:
             return found
         left = [(poly, own) for poly, own in left if not own & atoms]
         for poly, own in near:

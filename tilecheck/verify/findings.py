@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from tilecheck.interp.simt import Party
-from tilecheck.ir.kernel import Kernel, Node
+from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
 from tilecheck.verify.conditions import barrier_hint
 from tilecheck.verify.prove import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
 from tilecheck.verify.suspects import Standing
+
+# How far made-up names are followed.
+_DEPTH = 6
 
 
 def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
@@ -18,7 +24,8 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
     nodes = [party.node for party in fault.parties] or [suspect.node]
     if suspect.rule in ("divergent-barrier", "warp-sync"):
         nodes = [suspect.node]
-    places = tuple(_place(node) for node in sorted(nodes, key=lambda n: n.span))
+    words = _temporaries(kernel)
+    places = tuple(_place(node, words) for node in sorted(nodes, key=lambda n: n.span))
     extent = refuted.seen.scenario.shapes.get(fault.array or "", ())
     if suspect.array is not None and suspect.array.space != "global":
         extent = tuple(e.const for e in suspect.array.extents if e.kind == "const")
@@ -37,16 +44,37 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
     )
 
 
-def _place(node: Node) -> Place:
+Words = Mapping[str, Node]
+
+
+def _temporaries(kernel: Kernel) -> Words:
+    """What the names stand for that lowering made up (`%1`), so that findings show the source's own expression."""
+    return {n.target: n.value for n in walk(*kernel.body) if isinstance(n, Assign) and n.target.startswith("%")}
+
+
+def _spelled(node: Node, words: Words, depth: int = 0) -> str:
+    """`node` as text, made-up names replaced by what they stand for."""
+
+    def meaning(match: re.Match[str]) -> str:
+        value = words.get(match[0])
+        if value is None or depth > _DEPTH:
+            return "..."
+        text = _spelled(value, words, depth + 1)
+        return text if isinstance(value, Load | Name | Const) else f"({text})"
+
+    return re.sub(r"%\d+", meaning, show(node).strip())
+
+
+def _place(node: Node, words: Words) -> Place:
     match node:
         case Load(array=array, index=index):
-            return Place(node.span, "reads", _element(array, index))
+            return Place(node.span, "reads", _element(array, index, words))
         case Store(array=array, index=index, update=update):
-            return Place(node.span, "updates" if update else "writes", _element(array, index))
+            return Place(node.span, "updates" if update else "writes", _element(array, index, words))
         case FillSlice(array=array, index=index):
-            return Place(node.span, "writes", _element(array, index))
+            return Place(node.span, "writes", _element(array, index, words))
         case Atomic(array=array, index=index):
-            return Place(node.span, "updates", _element(array, index))
+            return Place(node.span, "updates", _element(array, index, words))
         case Barrier(scope=scope):
             return Place(
                 node.span, "meets", {"grid": "grid.sync()", "block": "syncthreads()", "warp": "syncwarp()"}[scope]
@@ -58,9 +86,11 @@ def _place(node: Node) -> Place:
     return Place(node.span, "reads", show(node))
 
 
-def _element(array: Node, index: tuple[Node, ...]) -> str:
+def _element(array: Node, index: tuple[Node, ...], words: Words) -> str:
     name = show(array).rpartition(".")[2]
-    positions = ", ".join(show(part).strip() for part in index)
+    positions = ", ".join(
+        _spelled(words.get(part.id, part) if isinstance(part, Name) else part, words) for part in index
+    )
     return f"{name}[{positions}]"
 
 
@@ -75,7 +105,7 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
     if suspect.rule == "data-race":
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
-        return _bounds_advice(refuted)
+        return _bounds_advice(refuted, _temporaries(proof.entry.run.kernel))
     if suspect.rule == "divergent-barrier":
         hint = barrier_hint(proof.entry.run, suspect) if suspect.question is not None else None
         out = "move the barrier out of the branch, so that threads with nothing to do reach it too"
@@ -88,7 +118,8 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
 
 
 def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:
-    updates = all(place.does == "updates" for place in places)
+    updated = {(p.span.line, p.text) for p in places if p.does == "updates"}
+    updates = bool(updated) and all((place.span.line, place.text) in updated for place in places)
     if updates:
         return "use an atomic, such as `cuda.atomic.add`, or give every thread an element of its own"
     if scope == "different blocks":
@@ -99,13 +130,13 @@ def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:
     return f"put a `cuda.syncthreads()` between line {first} and line {last}"
 
 
-def _bounds_advice(refuted: Refuted) -> str:
+def _bounds_advice(refuted: Refuted, words: Words) -> str:
     suspect, fault = refuted.suspect, refuted.seen.fault
     node = suspect.node
     axis = 0
     if suspect.first is not None and suspect.check is not None and suspect.check in suspect.first.checks:
         axis = suspect.first.checks.index(suspect.check)
-    index = show(node.index[axis]).strip() if isinstance(node, Load | Store | Atomic) and node.index else "the index"
+    index = _spelled(node.index[axis], words) if isinstance(node, Load | Store | Atomic) and node.index else "the index"
     rank = len(suspect.array.extents) if suspect.array is not None else 1
     extent = f"{fault.array}.size" if rank == 1 else f"{fault.array}.shape[{axis}]"
     if fault.index and len(fault.index) > axis and fault.index[axis] < 0:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
+from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import conj, disj, eq, ge, lt, ne, scale
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Run
@@ -21,6 +22,8 @@ from tilecheck.verify.values import Access, Array, Scalar, Truth
 from tilecheck.verify.verdict import Property
 
 _BATCH = 16
+# Pairs grow with the square of a kernel's accesses; beyond this many the time for a kernel could not cover them.
+_MOST_PAIRS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,9 @@ def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     tickets = exclusive_tickets(run)
     pairings = {mode: Pairing(run, mode, tickets) for mode in Mode}
     groups: dict[tuple[Array, Mode], list[Pair]] = {}
-    for pair in pairs(run):
+    for count, pair in enumerate(pairs(run)):
+        if count >= _MOST_PAIRS:
+            raise OutOfBudget
         groups.setdefault((pair.first.array, pair.mode), []).append(pair)
     settled: set[Array] = set()
     for (array, mode), members in groups.items():

@@ -30,7 +30,7 @@ _MAX_THREADS = 20_000
 _SAMPLED_THREADS = 2_048
 # The ways in which unknown contents are filled, see `filled`.
 FILLS = 6
-_MAX_ELEMENTS = 1 << 27
+_MAX_ELEMENTS = 1 << 26
 # Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
 _FILLED = 1 << 18
 _MAX_STEPS = 200_000
@@ -213,10 +213,14 @@ def _window(
     """A strided view of the buffer that all arguments of one device array share."""
     buffer = buffers.made.get(known.buffer)
     if buffer is None or buffer.dtype != dtype:
-        buffer = filled((buffers.reaches[known.buffer],), dtype, attempt, {})
+        reach = buffers.reaches[known.buffer]
         given = host_values(known) if known.contiguous() and known.shape == shape and known.offset == 0 else None
-        if given is not None:
-            buffer[: given.size] = given.ravel()
+        if given is not None and given.size == reach and given.dtype == dtype:
+            buffer = given.ravel()
+        else:
+            buffer = filled((reach,), dtype, attempt, {})
+            if given is not None:
+                buffer[: given.size] = given.ravel()
         buffers.made[known.buffer] = buffer
     strides = tuple(int(step or 0) * buffer.itemsize for step in known.steps())
     return np.lib.stride_tricks.as_strided(buffer[int(known.offset or 0) :], shape, strides)

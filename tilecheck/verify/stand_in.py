@@ -106,6 +106,12 @@ class Marker:
     def __call__(self, *args: object, **kwargs: object) -> Marker:
         return self
 
+    def __enter__(self) -> Marker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
 
 class Kernel:
     """What `@cuda.jit` makes here: a launcher, or the plain function for host and device calls."""

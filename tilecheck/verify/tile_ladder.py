@@ -29,6 +29,8 @@ from tilecheck.verify.tile_report import CHECKED, ArrayAccess, MapUse, Rung
 
 # More elements than any block holds in registers.
 _LARGEST_TILE = 1 << 24
+# So many facts that hold at every launch are kept; proofs slow down with each.
+_FACTS = 48
 
 
 @dataclass(slots=True)
@@ -159,7 +161,7 @@ class Ledger:
             )
         self.accesses.append(ArrayAccess(goal.node, span, goal.array, goal.axis, outcome.rung, outcome.reason))
         self.conditions.extend(outcome.conditions)
-        if outcome.rung not in CHECKED:
+        if outcome.rung not in CHECKED and goal.index.constant is None and len(self.path.always) < _FACTS:
             # What every launch is checked for holds for the accesses that follow.
             for condition in outcome.conditions:
                 if not condition.guards:

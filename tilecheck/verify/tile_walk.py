@@ -43,7 +43,7 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.types import IndexType, ScalarType, SubTilesType, TensorType, TileType, Type, ViewType
-from tilecheck.symbolic.linear import Poly, Scalar, divide, fits_int64
+from tilecheck.symbolic.linear import INT64, Poly, Scalar, divide, fits_int64
 from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import LoopFrame, Minted, Range, Truth, Value, Values, compare, join_values, negated
@@ -192,11 +192,20 @@ class Walk:
             path.unreadable -= 1
 
     def repeat(self, node: While, cond: Expr, body: Sequence[Stmt]) -> None:
+        """`while`: its condition holds in a round; a counter that it bounds is never below where it started."""
         path = self.ledger.path
+        assert path.values is not None
+        counters = {name: (path.values.get(name), most) for name, most in _counters(body).items()}
         with self.around(node, body, None):
             found = self.value(cond)
             if isinstance(found, Truth):
                 path.assume(found.true)
+            for name, (start, most) in counters.items():
+                now = (path.values or {}).get(name)
+                if isinstance(now, Poly) and isinstance(start, Poly):
+                    _, high = path.bounds(now)
+                    if high is not None and high + most < INT64[1]:
+                        path.assume([compare(">=", now, start)])
             path.unreadable += 1
             self.block(body)
             path.unreadable -= 1
@@ -330,6 +339,24 @@ def _arithmetic(op: str, a: Value, b: Value, ledger: Ledger) -> Value:
             if (low is not None and low >= 1) or (high is not None and high < 0):
                 return divide(op, a, b)
     return None
+
+
+def _counters(body: Sequence[Stmt]) -> dict[str, int]:
+    """The variables that a round only ever adds positive constants to, and the most that one round adds."""
+    loops = [n for n in walk(*body) if isinstance(n, For | ForIndices | While)]
+    other = {name for loop in loops for name in assigned((loop,))}
+    found: dict[str, int] = {}
+    for node in walk(*body):
+        if isinstance(node, Inline) and node.result is not None:
+            other.add(node.result)
+        if not isinstance(node, Assign):
+            continue
+        match node.value:
+            case Binary(op="+", left=Name(id=id), right=Const(value=int(step))) if id == node.target and step >= 0:
+                found[id] = found.get(id, 0) + step
+            case _:
+                other.add(node.target)
+    return {name: most for name, most in found.items() if name not in other}
 
 
 def _whole(body: Sequence[Stmt]) -> bool:

@@ -1,0 +1,86 @@
+"""The commands around `tilecheck check`: help, rules, explain, ops, audit, doctor, new."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tilecheck.cli import COMMANDS, group
+from tilecheck.rules import RULES, rule_name
+
+STALE = "import tilecheck as tc\n\nx = 1  # tilecheck: allow[unreadable] an old story\n"
+KERNEL = "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    i = cuda.grid(1)\n    if i < x.size:\n        x[i] = 1\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path) -> Iterator[Path]:
+    """Each test runs in an empty folder of its own."""
+    before = Path.cwd()
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\n")
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+def invoke(*args: str) -> Result:
+    result = CliRunner().invoke(group, list(args))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def test_help_lists_every_command() -> None:
+    text = invoke("--help").stdout
+    for name in COMMANDS:
+        assert name in text
+        assert invoke(name, "--help").exit_code == 0
+    assert invoke("chekc").exit_code == 2
+    assert invoke("--version").stdout.startswith("tilecheck ")
+
+
+def test_rules_and_explain() -> None:
+    listed = invoke("rules").stdout
+    for rule in RULES:
+        assert rule_name(rule) in listed
+    page = invoke("explain", "unused-allow").stdout
+    assert "rejected:" in page and "accepted:" in page and "# error" not in page
+    assert invoke("explain", "no-such-rule").exit_code == 2
+
+
+def test_explain_a_kernel() -> None:
+    Path("k.py").write_text(KERNEL)
+    shown = invoke("explain", "k.py::k", "--ir").stdout
+    assert shown.startswith("k.py:4: numba kernel `k`")
+    assert "x[i] = 1" in shown
+    missing = invoke("explain", "k.py::other")
+    assert missing.exit_code == 2 and "its kernels: k" in missing.stderr
+    assert invoke("explain", "gone.py::k").exit_code == 2
+
+
+def test_ops() -> None:
+    assert "tc.load_like(x, like" in invoke("ops").stdout
+    assert "memory:" in invoke("ops", "load_like").stdout
+    assert invoke("ops", "teleport").exit_code == 2
+
+
+def test_audit_lists_waivers_with_their_reasons() -> None:
+    Path("k.py").write_text(STALE + '\n@tc.unsafe("keys are distinct")\ndef f(): ...\n')
+    lines = invoke("audit").stdout.splitlines()
+    assert lines[:2] == ["k.py:3: allow unreadable: an old story", "k.py:5: unsafe: keys are distinct"]
+
+
+def test_doctor_says_what_is_there() -> None:
+    result = invoke("doctor")
+    assert result.exit_code == 0
+    assert "z3-solver" in result.stdout and "cpu" in result.stdout
+
+
+def test_new_makes_a_clean_project(tmp_path: Path) -> None:
+    assert invoke("new", "my-project").exit_code == 0
+    assert invoke("new", "my-project").exit_code == 2
+    assert invoke("new", "class").exit_code == 2
+    os.chdir("my-project")
+    assert invoke("check").exit_code == 0
