@@ -15,6 +15,7 @@ kernel (processor seconds, parsing excluded). `--numba FOLDER` counts the verdic
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -100,9 +101,10 @@ def timed(score: Score, source: Source, general: bool) -> Iterator[tuple[SimtRep
 
 
 def verdict(report: SimtReport) -> Verdict:
-    """The worst verdict of a kernel."""
+    """The worst verdict of a kernel on what its label speaks of: races, barriers, bounds."""
     order = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED)
-    return max((answer.verdict for answer in report.verdicts.values()), key=order.index)
+    asked = [answer.verdict for name, answer in report.verdicts.items() if name is not Property.SHARED_INITIALISED]
+    return max(asked, key=order.index)
 
 
 def score_kernels(score: Score, path: Path, general: bool) -> None:
@@ -167,8 +169,8 @@ def score_markdown(score: Score, path: Path) -> None:
         score.add(label, f"{heading[0].strip()} {heading[-1].strip()}", good, said)
 
 
-def count_unlabelled(folder: Path, listing: bool) -> None:
-    """The verdicts of all kernels below a folder."""
+def count_unlabelled(folder: Path, listing: bool, store: Path | None) -> None:
+    """The verdicts of all kernels below a folder; `store` is a file that keeps them as JSON."""
     score = Score()
     counts: dict[Property, Counter[Verdict]] = {name: Counter() for name in Property}
     refuted: list[str] = []
@@ -184,6 +186,11 @@ def count_unlabelled(folder: Path, listing: bool) -> None:
     score.show(False)
     for line in refuted if listing else ():
         print(f"    {line}")
+    if store is not None:
+        kept = {name.value: {str(v): counter[v] for v in Verdict if counter[v]} for name, counter in counts.items()}
+        store.write_text(
+            json.dumps({"kernels": len(score.times), "verdicts": kept, "refuted": refuted}, indent=1) + "\n"
+        )
 
 
 def main(arguments: list[str]) -> int:
@@ -191,11 +198,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--numba", type=Path, help="count the verdicts of all kernels below this folder")
+    parser.add_argument("--store", type=Path, help="write those counts to this file")
     parser.add_argument("--general", action="store_true", help="forget the launches of labelled kernels")
     parser.add_argument("--list", action="store_true", help="list the cases that were not met")
     chosen = parser.parse_args(arguments)
     if chosen.numba is not None:
-        count_unlabelled(chosen.numba, chosen.list)
+        count_unlabelled(chosen.numba, chosen.list, chosen.store)
     unsound = 0
     for top in chosen.paths:
         score = Score()

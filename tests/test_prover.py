@@ -13,6 +13,7 @@ from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import Assert, Break, Continue, For, If, Inline, Kernel, Return, Stmt, While
 from tilecheck.ir.simt import Barrier
+from tilecheck.verify.necessity import barrier_notes
 from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
 from tilecheck.verify.verdict import Property, Verdict
 
@@ -118,6 +119,7 @@ k[2, 32](np.zeros(1))
     )
     answer = found.verdicts[Property.RACE_FREE]
     assert (answer.verdict, answer.reason) == (Verdict.PROVEN, "same-value")
+    assert [place.text for place in found.same_value] == ["flag[0]"]
 
 
 def test_a_barrier_reached_through_a_racy_flag_is_not_proven() -> None:
@@ -169,6 +171,42 @@ def test_reports_do_not_depend_on_what_was_checked_before() -> None:
         check_kernel(KERNELS[name])
     again = check_kernel(KERNELS["halving_sum"], launches_of(KERNELS["halving_sum"], LAUNCHES))
     assert (first.verdicts, first.findings, first.notes) == (again.verdicts, again.findings, again.notes)
+
+
+def test_needed_barriers_are_told_from_others() -> None:
+    text = """
+@cuda.jit
+def k(x):
+    s = cuda.shared.array(32, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    x[t] = s[31 - t]
+    cuda.syncthreads()
+
+k[1, 32](np.zeros(32, np.float32))
+"""
+    source = Source("kernel.py", "import numpy as np\nfrom numba import cuda, float32\n" + text)
+    launches = read_launches(source, lambda module: None)
+    (kernel,) = read_kernels(source, lambda module: None)
+    notes = list(barrier_notes(check_kernel(kernel, launches), launches, 5.0))
+    assert notes == [
+        "the barrier on line 9 is needed: without it line 8 and line 10 race on `s`",
+        "the barrier on line 11 is not needed to be free of races",
+    ]
+
+
+def test_bit_operations_are_exact_where_it_matters() -> None:
+    gray = """
+@cuda.jit
+def k(out):
+    i = cuda.threadIdx.x
+    out[i ^ (i >> 1)] = i
+
+k[1, 64](np.zeros(64))
+"""
+    assert worst(report(gray)) is Verdict.PROVEN
+    assert worst(report(gray.replace("i ^ (i >> 1)", "i | (i >> 1)"))) is Verdict.REFUTED
 
 
 # ---- annotated kernels

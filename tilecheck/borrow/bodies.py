@@ -1,7 +1,7 @@
 """What the body of a plain kernel does to its parameters, device functions inlined.
 
 It answers, what a launch needs: which parameters are written, under which indices each one is
-touched, whether the kernel uses the dynamic shared buffer, meets at a grid barrier, strides by the size of the grid, or guards what it does (`guarded`: it has an `if` or a `while`).
+touched, whether the kernel uses the dynamic shared buffer, meets at a grid barrier, strides by the size of the grid, or guards what it does (`guarded`: it has an `if` or a `while`). One that `returns` a value is no kernel but a device function.
 
 Invariant: what cannot be followed (a parameter handed to an unknown function, stored in a container) makes `writes`
 None, and then no launch of the kernel is judged for aliasing.
@@ -41,6 +41,7 @@ class Body:
     grid_barrier: bool = False
     strides: bool = False
     guarded: bool = False
+    returns: bool = False
     frozen: tuple[ir.Name, ...] = ()
 
     def apart(self, param: str) -> str:
@@ -60,8 +61,18 @@ def read_body(function: ir.Function, local: set[str], find: Find) -> Body:
     frozen = tuple(name for name in names if name.full is None and name.id not in local)
     flags = reader.flags
     guarded = any(isinstance(node, ir.If | ir.While) for node in ir.walk(*function.body))
-    reads = frozenset(reader.reads)
-    return Body(writes, reads, indices, "dynamic" in flags, "grid" in flags, "strides" in flags, guarded, frozen)
+    returns = any(isinstance(node, ir.Return) and node.value is not None for node in ir.walk(*function.body))
+    return Body(
+        writes,
+        frozenset(reader.reads),
+        indices,
+        "dynamic" in flags,
+        "grid" in flags,
+        "strides" in flags,
+        guarded,
+        returns,
+        frozen,
+    )
 
 
 class _Reader:

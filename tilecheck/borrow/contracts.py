@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tilecheck.borrow.bodies import Body, read_body
+from tilecheck.borrow.signatures import Signature, signature_of
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
 from tilecheck.ir.host import Contract
@@ -38,13 +39,14 @@ class KernelFacts:
     """A kernel's contract and what else a launch depends on.
 
     `dims` are the Dims that signature and body use, by key; `body` is what a plain kernel's body does, None for a tile
-    kernel; `block` the block that `@tc.simt` fixes.
+    kernel; `block` the block that `@tc.simt` fixes, `signature` the types that a plain kernel was compiled for.
     """
 
     contract: Contract
     dims: Mapping[str, DimDecl] = field(default_factory=dict)
     body: Body | None = None
     block: tuple[int, ...] | None = None
+    signature: Signature | None = None
 
 
 def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) -> KernelFacts | None:
@@ -64,7 +66,8 @@ def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) 
             if isinstance(node, ir.Name | ir.Attr):
                 _dim(node, find, dims)
     contract = Contract(function.name, track, params, function.span, dims, writes)
-    return KernelFacts(contract, dims, body, _block(function) if track == "simt" else None)
+    signature = signature_of(function.decorators) if track == "numba" else None
+    return KernelFacts(contract, dims, body, _block(function) if track == "simt" else None, signature)
 
 
 def adopted(facts: KernelFacts) -> KernelFacts:

@@ -35,7 +35,8 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
         name = kernel.facts.contract.name
-        if kernel.facts.contract.track == "numba":
+        body = kernel.facts.body
+        if kernel.facts.contract.track == "numba" and body is not None and not body.returns:
             message = f"`{name}` is called without a grid and a block"
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))

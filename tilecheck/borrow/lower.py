@@ -76,7 +76,7 @@ def lower_module(program: Program) -> Iterator[Lowered]:
 
 def _is_device(program: Program, function: ir.Function) -> bool:
     """Whether the body of `function` is kernel code."""
-    if program.kernel(function) is not None:
+    if program.kernel(function) is not None or function.name in program.survey.compiled:
         return True
     for decorator in function.decorators:
         target = decorator.func if isinstance(decorator, ir.Call) else decorator

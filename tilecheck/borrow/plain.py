@@ -79,8 +79,15 @@ def _described(low: Expressions, node: ir.Call, full: str) -> tuple[tuple[int | 
         shape = tuple(low.whole(item) for item in given.items)
     elif given is not None and (from_shape or full == "numpy.arange") and low.whole(given) is not None:
         shape = (low.whole(given),)
-    dtype = next((arg.value for arg in node.args if arg.name == "dtype"), None)
+    maker = full.rpartition(".")[2]
+    dtype = _argument(node, "dtype", 1 if maker in _FLOAT64 else 99)
+    if dtype is None and maker in (*_FLOAT64, "linspace", "rand", "randn") and not full.startswith(("torch.", "cupy.")):
+        return shape, "f64"
     return shape, DTYPES.get(canonical(dtype) or "")
+
+
+# Makers whose second argument is the dtype, float64 if it is left out.
+_FLOAT64 = ("zeros", "ones", "empty", "device_array", "pinned_array", "mapped_array", "managed_array")
 
 
 def _argument(node: ir.Call, name: str, at: int) -> ir.Expr | None:
@@ -233,7 +240,8 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         if func.name in ("cpu", "numpy", "item", "tolist", "get"):
             low.emit(flow.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
-    return Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy"))
+    dtype = DTYPES.get(canonical(_argument(node, "dtype", 0)) or "") if func.name == "astype" else None
+    return Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy", dtype))
 
 
 def _keyword(node: ir.Call, name: str) -> ir.Expr | None:

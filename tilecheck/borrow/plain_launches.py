@@ -36,6 +36,7 @@ _GRID_NAME = re.compile(r"(^|_)bpg($|_)|grid|n_?blocks|num_?blocks|blocks", re.I
 def check_plain(launch: Launch) -> Iterator[Fault]:
     """What cannot be right about the configuration and the arguments of a plain launch."""
     yield from _copied(launch)
+    yield from _types(launch)
     config = launch.kernel.config
     if config is None or config.grid is None:
         return
@@ -244,6 +245,30 @@ def _tail(launch: Launch) -> Iterator[Fault]:
             shown.span,
             help=f"round up: `({n} + {tpb} - 1) // {tpb}`; the kernel guards its index already",
         )
+
+
+def _types(launch: Launch) -> Iterator[Fault]:
+    """Arrays against the signature that the kernel was compiled for."""
+    facts = launch.kernel.facts
+    for param, wanted in zip(facts.contract.params, facts.signature or (), strict=False):
+        arg = launch.args.get(param.name)
+        if wanted is None or arg is None or not isinstance(arg.value, Array):
+            continue
+        text, name = spell(arg.expr), facts.contract.name
+        if arg.value.dtype is not None and arg.value.dtype != wanted.dtype:
+            yield Fault(
+                "dtype-mismatch",
+                f"`{text}` is {arg.value.dtype}, but the signature of `{name}` says {wanted.dtype} for `{param.name}`",
+                arg.expr.span,
+                help="make the array with that dtype, or leave the signature out",
+            )
+        elif arg.value.shape is not None and len(arg.value.shape) != wanted.rank:
+            yield Fault(
+                "shape-mismatch",
+                f"`{text}` has {len(arg.value.shape)} axes, the signature of `{name}` says {wanted.rank} "
+                f"for `{param.name}`",
+                arg.expr.span,
+            )
 
 
 def _copied(launch: Launch) -> Iterator[Fault]:

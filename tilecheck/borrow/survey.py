@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
 
 Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
@@ -21,7 +22,7 @@ Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
 
 @dataclass(slots=True)
 class Survey:
-    """What `unit` mentions; `full` are the dotted names, `typed` says that a type checker knows some of the values."""
+    """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`, `typed` says that a type checker knows some of the values."""
 
     unit: Unit
     names: Counter[str] = field(default_factory=Counter)
@@ -30,6 +31,7 @@ class Survey:
     remainders: set[str] = field(default_factory=set)
     full: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
+    compiled: set[str] = field(default_factory=set)
     typed: bool = False
     nested: list[Survey] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ class Survey:
         self.remainders |= inner.remainders
         self.full |= inner.full
         self.attributes |= inner.attributes
+        self.compiled |= inner.compiled
         self.typed = self.typed or inner.typed
 
 
@@ -99,8 +102,11 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.full.add(full)
         case ir.Attr(name=name):
             into.attributes.add(name)
-        case ir.Call(contract=contract) if contract is not None:
-            into.typed = True
+        case ir.Call(func=func, args=args, contract=contract):
+            into.typed = into.typed or contract is not None
+            maker = func.func if isinstance(func, ir.Call) else func
+            if canonical(maker) == "numba.cuda.jit":
+                into.compiled.update(arg.value.id for arg in args if isinstance(arg.value, ir.Name))
         case ir.Operation(op="%"):
             into.remainders.add(spell(node))
         case ir.Assign(targets=targets):

@@ -168,6 +168,21 @@ DTYPES = {
     "builtins.bool": "bool",
 }
 
+# The names of numba's types, the short ones included.
+NUMBA_DTYPES = {
+    "float16": "f16",
+    "f2": "f16",
+    "float32": "f32",
+    "f4": "f32",
+    "float64": "f64",
+    "f8": "f64",
+    "double": "f64",
+    **{f"int{8 * n}": f"i{8 * n}" for n in (1, 2, 4, 8)},
+    **{f"i{n}": f"i{8 * n}" for n in (1, 2, 4, 8)},
+    **{f"uint{8 * n}": f"u{8 * n}" for n in (1, 2, 4, 8)},
+    **{f"u{n}": f"u{8 * n}" for n in (1, 2, 4, 8)},
+}
+
 
 def canonical(node: ir.Expr | str | None) -> str | None:
     """The public dotted name of what `node` stands for, None if it stands for a variable."""

@@ -12,6 +12,11 @@ from tilecheck.cli.check import CannotRun, configured, files_of
 
 if TYPE_CHECKING:
     from tilecheck.frontend.launches import Launch
+    from tilecheck.verify.simt import SimtReport
+
+
+# Processor seconds for asking whether one barrier is needed.
+_BARRIER_SECONDS = 5.0
 
 
 @click.command("explain")
@@ -50,6 +55,20 @@ def _launches_of(path: str) -> list[Launch]:
     return [launch for launch in found if os.path.abspath(launch.kernel.path) == os.path.abspath(path)]
 
 
+def _explain_proof(report: SimtReport, path: str, text: str) -> None:
+    """Why a thread-level kernel is safe, and which of its barriers are needed."""
+    from tilecheck.frontend.launches import read_launches
+    from tilecheck.frontend.source import Source
+    from tilecheck.modules import Modules
+    from tilecheck.report.explain import proof_page
+    from tilecheck.verify.necessity import barrier_notes
+    from tilecheck.verify.simt import launches_of
+
+    shown = read_launches(Source(path, text), Modules((os.curdir,)).importer(path))
+    launches = launches_of(report.kernel, (*shown, *_launches_of(path)))
+    terminal.write(proof_page(report.notes, tuple(barrier_notes(report, launches, _BARRIER_SECONDS))))
+
+
 def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     from tilecheck.check import analyse
     from tilecheck.frontend.gate import Undecodable, read_text
@@ -71,6 +90,9 @@ def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     for summary in listed:
         if summary.name == name:
             terminal.write(kernel_page(summary))
+            for report in checked.simt:
+                if report.kernel.name == name:
+                    _explain_proof(report, path, text)
             break
     else:
         known = ", ".join(summary.name for summary in listed) or "none"

@@ -72,6 +72,8 @@ _VOTES = {
 _FENCES = {"threadfence_block": "block", "threadfence": "device", "threadfence_system": "system"}
 _CACHED_LOADS = frozenset({"ldca", "ldcg", "ldcs", "ldlu", "ldcv"})
 _CACHED_STORES = frozenset({"stcg", "stcs", "stwb", "stwt"})
+# Libraries of which no function synchronises threads.
+_WITHOUT_BARRIERS = ("numpy.", "math.", "numba.cuda.bf16.", "numba.cuda.fp16.", "numba.cuda._internal.", "numba.core.")
 _NO_EFFECT = frozenset({"nanosleep", "profile_start", "profile_stop", "synchronize"})
 
 
@@ -127,7 +129,8 @@ class Calls(Expressions):
         values = [self.array(a.value) for a in node.args]
         if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
             values.append(self.array(node.func.value))
-        self.unread(f"calls `{name}`, which could not be read", span, names_in(*values), barrier=True)
+        barrier = not name.startswith(_WITHOUT_BARRIERS)
+        self.unread(f"calls `{name}`, which could not be read", span, names_in(*values), barrier=barrier)
         return Opaque(f"the result of `{name}`", span=span)
 
     # ---- library functions

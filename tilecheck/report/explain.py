@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tilecheck.report.pages import Page
 from tilecheck.report.result import KernelSummary, Shown
@@ -71,6 +71,17 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
         yield "assumed of every launch:"
         for assumption in kernel.assumptions:
             yield f"  {assumption}"
+
+
+def proof_page(notes: Sequence[str], barriers: Sequence[str]) -> str:
+    """Why a thread-level kernel is safe, in sentences, and what its barriers are for."""
+    lines: list[str] = []
+    for title, sentences in (("why:", notes), ("barriers:", barriers)):
+        if sentences:
+            lines += ["", title]
+            for sentence in sentences:
+                lines += textwrap.wrap(sentence, 100, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join(lines)
 
 
 def _because(shown: Shown) -> Iterator[str]:

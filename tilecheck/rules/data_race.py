@@ -84,10 +84,17 @@ count[4, 64](np.zeros(1, np.int64), np.ones(256))
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """The races that the executor saw."""
+    """The races that the executor saw, and a note where all writers agree on the value."""
     yield from checked.faults_of("data-race", SEVERITY)
     overlaps = {finding.span.line for finding in borrow_conflict.check(checked)}
     for finding in checked.refuted("data-race"):
         # One array passed twice is the cause of a race between the two, and is reported as such.
         if finding.launch is None or finding.launch.line not in overlaps:
             yield diagnose(finding, SEVERITY)
+    for report in checked.simt:
+        for place in report.same_value:
+            message = f"several threads write `{place.text}`, all with the same value"
+            yield Diagnostic("data-race", "note", message, place.span, report.kernel.name, help=_SAME)
+
+
+_SAME = "harmless on today's devices; let one thread do it to be free of the race"

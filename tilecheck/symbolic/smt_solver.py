@@ -20,11 +20,14 @@ from dataclasses import dataclass, field
 
 import z3
 
+from tilecheck.symbolic.smt_bits import has_bits, refutes_bits
 from tilecheck.symbolic.smt_lemmas import lemmas, nonlinear
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate, subterms
 from tilecheck.symbolic.smt_terms import FALSE, num, substitute, variable
 
+# A question in bit-vectors, in milliseconds of z3.
+_BITS_MS = 1000
 # About two seconds of z3 on a current core.
 _UNITS_PER_MS = 2500
 
@@ -71,16 +74,22 @@ class Solver:
 
     # ---- questions
 
-    def refutes(self, formulas: Iterable[Term], ms: int | None = None) -> bool:
-        """Whether `formulas` have no solution. False also means "not shown in time"."""
+    def refutes(self, formulas: Iterable[Term], ms: int | None = None, exact_bits: bool = False) -> bool:
+        """Whether `formulas` have no solution. False also means "not shown in time".
+
+        `exact_bits` asks again in bit-vectors if bit operations are in the way.
+        """
         wanted = frozenset(formulas)
         if FALSE in wanted:
             return True
         known = self._answers.get(wanted)
-        if known is not None:
+        if known or (known is not None and not exact_bits):
             return known
         ordered = sorted(wanted, key=lambda t: t.serial)
-        answer = self._ask([*ordered, *lemmas(ordered)], self._abstract, False, ms or self.query_ms)[0] == "unsat"
+        limit = ms or self.query_ms
+        answer = self._ask([*ordered, *lemmas(ordered)], self._abstract, False, limit)[0] == "unsat"
+        if not answer and exact_bits and has_bits(ordered):
+            answer = refutes_bits(ordered, min(limit, _BITS_MS))
         self._answers[wanted] = answer
         return answer
 

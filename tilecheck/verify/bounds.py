@@ -78,7 +78,7 @@ def question_of(run: Run, position: Position, assumed: Sequence[Term]) -> Questi
 
 def judge(run: Run, position: Position, excuses: Excuses) -> Suspect | None:
     question = question_of(run, position, excuses.terms)
-    if run.solver.refutes(question.formulas):
+    if run.solver.refutes(question.formulas, exact_bits=True):
         return None
     suspect = Suspect(
         Property.IN_BOUNDS,

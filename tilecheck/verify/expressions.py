@@ -282,8 +282,11 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
         return Scalar(run.symbols.fresh("old", Level.THREAD, Taint.DATA))
     array = found[0][1].array
     whole = array.whole_numbers or (array.dtype or "int").startswith(("int", "uint"))
-    old = run.symbols.fresh(f"old {array.name}", Level.THREAD, Taint.DATA)
     increment = as_int(operands[0]) if operands and expr.op == "add" else None
+    counts = whole and increment is not None and increment.low is not None and increment.low >= 0
+    old = run.symbols.fresh(f"old {array.name}", Level.THREAD, Taint.DATA, 0 if counts else None)
+    if counts:
+        run.counters.add(array.name)
     if access is not None and increment is not None and whole and run.barrier_loops == 0:
         level = Level.GRID if array.space == "global" else Level.BLOCK
         if all(t.level <= level for t in access.index):

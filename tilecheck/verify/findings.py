@@ -13,6 +13,7 @@ from tilecheck.verify.conditions import barrier_hint
 from tilecheck.verify.prove import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
 from tilecheck.verify.suspects import Standing
+from tilecheck.verify.verdict import Property
 
 # How far made-up names are followed.
 _DEPTH = 6
@@ -63,6 +64,13 @@ def _spelled(node: Node, words: Words, depth: int = 0) -> str:
         return text if isinstance(value, Load | Name | Const) else f"({text})"
 
     return re.sub(r"%\d+", meaning, show(node).strip())
+
+
+def same_value_places(proof: Proof) -> tuple[Place, ...]:
+    """The stores at which threads meet, all with the same value."""
+    met = proof.suspects.get(Property.RACE_FREE, [])
+    words = _temporaries(proof.entry.run.kernel)
+    return tuple(dict.fromkeys(_place(s.node, words) for s in met if s.standing is Standing.SAME_VALUE))
 
 
 def _place(node: Node, words: Words) -> Place:

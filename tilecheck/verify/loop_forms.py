@@ -168,19 +168,28 @@ def find(run: Run, this: Loop, walk_round: Callable[..., Round]) -> None:
             if not form.fixed and form.delta is None:
                 form.level = Level.THREAD
         this.alive_level = Level.THREAD
-    free = [
-        name
-        for name in this.carried
-        if isinstance(this.before.env[name], Scalar)
-        and this.forms[name].kind is Kind.INT
-        and not this.forms[name].fixed
-        and this.forms[name].delta is None
-    ]
+    free = _free(this)
     if free:
         _orbit(run, this, free, walk_round)
         rest = [name for name in free if not (this.forms[name].exact and name in this.facts.names)]
         if rest:
             _invariants(run, this, rest, walk_round)
+
+
+def _free(this: Loop) -> list[str]:
+    """The integers without a closed form."""
+    made = []
+    for name in this.carried:
+        form = this.forms[name]
+        whole = isinstance(this.before.env[name], Scalar) and form.kind is Kind.INT
+        if whole and not form.fixed and form.delta is None:
+            made.append(name)
+    return made
+
+
+def any_free(this: Loop) -> bool:
+    """Whether the loop carries an integer of which only invariants are known."""
+    return any(not (this.forms[name].exact and name in this.facts.names) for name in _free(this))
 
 
 def _learn(run: Run, this: Loop, round_: Round) -> bool:

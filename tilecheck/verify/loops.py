@@ -122,6 +122,8 @@ def loop(run: Run, state: State, node: For | While, execute: Execute) -> None:
     this = _describe(run, state, node, bounds, scope, execute)
     if this.carried or this.may_exit:
         loop_forms.find(run, this, walk_round)
+        if loop_forms.any_free(this) and unrolled(run, state, node, bounds, execute):
+            return
     first = walk_round(run, this, record=True)
     follows = _continues(run, this, first)
     if scope is not None:

@@ -92,6 +92,9 @@ class Twin:
         twin = Symbol(name, symbol.order, symbol.level, symbol.taint, symbol.low, symbol.high, symbol.boolean)
         self._primed[symbol] = twin
         self._mapping[variable(symbol)] = variable(twin)
+        if symbol.applied is not None:
+            arguments = tuple(self.of(argument) for argument in symbol.applied.arguments)
+            twin.applied = Applied(symbol.applied.function, symbol.applied.level, arguments)
 
 
 @dataclass

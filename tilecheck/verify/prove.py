@@ -32,7 +32,7 @@ from tilecheck.verify.verdict import Answer, Property, Verdict
 from tilecheck.verify.witness import Replayer, Seen
 
 # The share of a kernel's budget that replays may take.
-_REPLAY_SHARE = 0.4
+_REPLAY_SHARE = 0.2
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     if run.solver.refutes(question_of(pairing, pair, False).formulas):
         return None
     question = question_of(pairing, pair, True)
-    if run.solver.refutes(question.formulas):
+    if run.solver.refutes(question.formulas, exact_bits=True):
         return None
     if excuses.terms:
         question = question_of(pairing, pair, True, excuses.terms)

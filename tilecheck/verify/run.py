@@ -223,6 +223,8 @@ class Run:
         # A ballot's predicate, and the predicate under which a rank taken from a ballot is nobody else's.
         # Counters of loops in whose body the lanes of a warp meet for a vote or a shuffle.
         self.warp_counters: set[Symbol] = set()
+        # Arrays that hold counters: atomics only ever add to them.
+        self.counters: set[str] = set()
         # Casts of integers to fewer bits.
         self.narrowings: list[Narrowing] = []
         # Constants of the enclosing Python scope that could not be read, by name.

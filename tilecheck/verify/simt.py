@@ -62,7 +62,7 @@ class Finding:
 class SimtReport:
     """One SIMT kernel after proof: a verdict per property, what was assumed, what was refuted, and why it holds.
 
-    `faults` are refusals of the kernel's own contract.
+    `faults` are refusals of the kernel's own contract; `same_value` are stores by which threads meet with one value.
     """
 
     kernel: Kernel
@@ -72,6 +72,7 @@ class SimtReport:
     notes: tuple[str, ...] = ()
     unsafe: bool = False
     faults: tuple[Fault, ...] = ()
+    same_value: tuple[Place, ...] = ()
 
     @property
     def annotated(self) -> bool:
@@ -100,7 +101,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
     `launches` are those of this kernel; of more than four, the first are taken.
     """
     from tilecheck.verify import contract, promotion
-    from tilecheck.verify.findings import finding_of
+    from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.prove import prove
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
@@ -121,10 +122,12 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
         for refuted in proof.refuted:
             finding = finding_of(kernel, proof, refuted)
             found.setdefault((finding.rule, finding.array, finding.places[0].span), finding)
-    assumptions = tuple(dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions))
+    assumptions = dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions)
+    counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
+    assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     return SimtReport(
         kernel,
-        assumptions,
+        tuple(assumptions),
         verdicts,
         tuple(found.values()),
         tuple(dict.fromkeys(note for proof in proofs for note in reasons(proof))),
@@ -134,4 +137,5 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
             *promotion.promotions(kernel, usage, launches),
             *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
         ),
+        tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
     )

@@ -186,9 +186,15 @@ class Usage:
         ranks: dict[str, int] = dict.fromkeys(self.parameters | self.allocated, 1)
 
         def see(target: Node, rank: int) -> None:
-            while isinstance(target, SubArray):
-                rank += sum(1 for part in target.index if not _is_slice(part))
-                target = target.array
+            while True:
+                if isinstance(target, SubArray):
+                    rank += sum(1 for part in target.index if not _is_slice(part))
+                    target = target.array
+                    continue
+                values = self._assigned.get(target.id, []) if isinstance(target, Name) else []
+                if len(values) != 1 or not isinstance(values[0], SubArray):
+                    break
+                target = values[0]
             if isinstance(target, Name):
                 for root in self._roots_of(target.id, ()):
                     if root in ranks and self._direct(target.id, root):
