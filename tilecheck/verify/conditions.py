@@ -62,6 +62,7 @@ class Conditions:
     """The conditions found so far for one kernel, each once, and the properties that lean on them."""
 
     def __init__(self, given: Sequence[Term] = ()) -> None:
+        self.given = tuple(given)
         self.terms: list[Term] = list(given)
         self.found: list[Condition] = []
 

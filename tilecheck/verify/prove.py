@@ -141,12 +141,23 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
         return Answer(Verdict.UNKNOWN, reason=f"line {worst.node.span.line}: {reason}")
     if late:
         return Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
-    if any(s.standing is Standing.EXCUSED for s in found):
+    if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
         texts = tuple(dict.fromkeys(c.text for c in proof.conditions.found))
         return Answer(Verdict.PROVEN_GIVEN, texts)
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):
         return Answer(Verdict.PROVEN, reason="same-value")
     return _alone(proof, name)
+
+
+def _leans(proof: Proof, name: Property) -> bool:
+    """Whether a room found nothing only because it assumed conditions that other properties brought."""
+    if not proof.conditions.found or name not in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
+        return False
+    try:
+        without = dict(_ROOMS)[name](proof.entry.run, Conditions(proof.conditions.given))
+    except OutOfBudget:
+        return True
+    return any(s.standing > Standing.SAME_VALUE for s in without)
 
 
 def _alone(proof: Proof, name: Property) -> Answer:
