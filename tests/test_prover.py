@@ -52,7 +52,74 @@ def test_conditions_are_minimal_and_readable() -> None:
     assert given("early_return_map") == ()
     assert given("matrix_rows") == ("a.shape[0] >= out.shape[0]", "a.shape[1] >= out.shape[1]")
     assert given("leader_of_each_block") == ("out.size >= gridDim.x",)
-    assert given("block_reverse") == ("x.size >= blockDim.x * gridDim.x", "blockDim.x <= 64")
+    # It reads `s[63 - t]`: a smaller block would leave that unwritten.
+    full = ("blockDim.x <= 64", "blockDim.x >= 64")
+    assert given("block_reverse") == ("x.size >= blockDim.x * gridDim.x", *full)
+
+
+TILED = """
+@cuda.jit
+def k(a, b, c):
+    sa = cuda.shared.array((16, 16), float32)
+    sb = cuda.shared.array((16, 16), float32)
+    x, y = cuda.grid(2)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0.0)
+    for i in range(cuda.gridDim.x):
+        sa[ty, tx] = 0
+        sb[ty, tx] = 0
+        if y < a.shape[0] and tx + i * 16 < a.shape[1]:
+            sa[ty, tx] = a[y, tx + i * 16]
+        if x < b.shape[1] and ty + i * 16 < b.shape[0]:
+            sb[ty, tx] = b[ty + i * 16, x]
+        cuda.syncthreads()
+        for j in range(16):
+            total += sa[ty, j] * sb[j, tx]
+        cuda.syncthreads()
+    if y < c.shape[0] and x < c.shape[1]:
+        c[y, x] = total
+"""
+
+HALO = """
+@cuda.jit
+def k(x, out):
+    s = cuda.shared.array(66, float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    if t < 64 and i < x.size:
+        s[t + 1] = x[i]
+    cuda.syncthreads()
+    if t < 64 and i < out.size:
+        out[i] = s[t] + s[t + 2]
+"""
+
+
+def test_a_tile_without_a_launch_asks_for_a_full_block() -> None:
+    answer = report(TILED).verdicts[Property.SHARED_INITIALISED]
+    assert answer.verdict is Verdict.PROVEN_GIVEN
+    assert {"blockDim.x >= 16", "blockDim.y >= 16"} <= set(answer.conditions)
+
+
+def test_a_halo_that_nobody_writes_stays_wrong() -> None:
+    assert report(HALO).verdicts[Property.SHARED_INITIALISED].verdict is Verdict.REFUTED
+
+
+LEANING = """
+@cuda.jit
+def k(b):
+    s = cuda.shared.array(16, int32)
+    few = cuda.shared.array(4, int32)
+    t = cuda.threadIdx.x
+    few[t] = t
+    s[t % 16] = t
+    if t < b.size:
+        b[t] = s[t & 3] + few[t]
+"""
+
+
+def test_what_leans_on_conditions_of_others_says_so() -> None:
+    answer = report(LEANING).verdicts[Property.SHARED_INITIALISED]
+    assert answer.verdict is Verdict.PROVEN_GIVEN
+    assert "blockDim.x <= 4" in answer.conditions
 
 
 def test_a_refutation_shows_both_threads_and_the_launch() -> None:

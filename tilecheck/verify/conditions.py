@@ -68,11 +68,29 @@ class Conditions:
 
     def try_on(self, run: Run, suspect: Suspect) -> None:
         """Excuse `suspect` by a condition of the vocabulary, if one does."""
-        for condition in find(run, suspect, self.terms):
+        self.excuse(suspect, find(run, suspect, self.terms))
+
+    def excuse(self, suspect: Suspect, conditions: Sequence[Condition]) -> None:
+        """Assume `conditions` from now on, because they excuse `suspect`; none excuse nothing."""
+        for condition in conditions:
             suspect.standing = Standing.EXCUSED
             suspect.conditions = (*suspect.conditions, condition.text)
-            self.terms.append(condition.term)
-            self.found.append(condition)
+            if condition not in self.found:
+                self.terms.append(condition.term)
+                self.found.append(condition)
+
+
+def full_block(run: Run, suspect: Suspect) -> tuple[Condition, ...]:
+    """That the block has a thread for every element of the suspect's array, its last axis along x; () if the block is
+    known or the array's extents are not.
+    """
+    if suspect.array is None:
+        return ()
+    extents = [value_of(extent) for extent in reversed(suspect.array.extents)]
+    pairs = [(block, extent) for block, extent in zip(run.dims.block, extents, strict=False) if block.kind != "const"]
+    if len(extents) > len(run.dims.block) or len(pairs) < len(extents):
+        return ()
+    return tuple(at_least(block, num(extent)) for block, extent in pairs if extent is not None and extent > 1)
 
 
 def at_least(left: Term, right: Term) -> Condition:
@@ -99,14 +117,14 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
         candidates = list(_unique(_for_barriers(run)))
     formulas = [*suspect.question.formulas, *assumed]
     for condition in candidates:
-        if run.solver.refutes([*formulas, condition.term], _QUERY_MS) and _leaves_room(
+        if run.solver.refutes([*formulas, condition.term], _QUERY_MS) and leaves_room(
             run, suspect, assumed, [condition]
         ):
             return (condition,)
     pool = candidates[:_PAIRED]
     for pair in combinations(pool, 2):
         terms = [condition.term for condition in pair]
-        if run.solver.refutes([*formulas, *terms], _QUERY_MS) and _leaves_room(run, suspect, assumed, pair):
+        if run.solver.refutes([*formulas, *terms], _QUERY_MS) and leaves_room(run, suspect, assumed, pair):
             return pair
     return ()
 
@@ -131,7 +149,7 @@ def _unique(candidates: Iterator[Condition]) -> Iterator[Condition]:
             yield condition
 
 
-def _leaves_room(run: Run, suspect: Suspect, assumed: Sequence[Term], conditions: Sequence[Condition]) -> bool:
+def leaves_room(run: Run, suspect: Suspect, assumed: Sequence[Term], conditions: Sequence[Condition]) -> bool:
     """Whether launches of several threads and blocks still reach the accesses."""
     dims = run.dims
     room: list[Term] = [*assumed, *(c.term for c in conditions)]

@@ -22,12 +22,13 @@ from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
-from tilecheck.verify.conditions import Conditions
+from tilecheck.verify.conditions import Conditions, full_block, leaves_room
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
-from tilecheck.verify.suspects import Excuses, Standing, Suspect
+from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.usage import Usage
+from tilecheck.verify.values import Array
 from tilecheck.verify.verdict import Answer, Property, Verdict
 from tilecheck.verify.witness import Replayer, Seen
 
@@ -92,11 +93,20 @@ def _side_findings(run: Run, kernel: Kernel) -> tuple[Fault, ...]:
         return ()
 
 
-def _initialised(run: Run, excuses: Excuses) -> list[Suspect]:
-    return initialised.suspects(run, excuses.terms)
+def _initialised(run: Run, excuses: Conditions) -> list[Suspect]:
+    """Reads of shared memory that nothing covers; blocks that fill the arrays are asked for where that is enough."""
+    found = initialised.suspects(run, excuses.terms)
+    for suspect in found:
+        conditions = full_block(run, suspect)
+        terms = [*excuses.terms, *(c.term for c in conditions)]
+        if not conditions or not leaves_room(run, suspect, excuses.terms, conditions):
+            continue
+        if all(still.array is not suspect.array for still in initialised.suspects(run, terms)):
+            excuses.excuse(suspect, conditions)
+    return found
 
 
-_ROOMS: tuple[tuple[Property, Callable[[Run, Excuses], list[Suspect]]], ...] = (
+_ROOMS: tuple[tuple[Property, Callable[[Run, Conditions], list[Suspect]]], ...] = (
     (Property.IN_BOUNDS, bounds.suspects),
     (Property.RACE_FREE, races.suspects),
     (Property.BARRIERS_UNIFORM, barriers.suspects),
@@ -197,24 +207,36 @@ def _refutation(proof: Proof, name: Property) -> str:
     return f"lines {lines}" if "," in lines else f"line {lines}"
 
 
+_SHOWN = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
+
+
 def _lean(proof: Proof) -> None:
-    """Withdraw proofs that lean on freedom from races where that is not shown."""
+    """What leans on freedom from races: withdrawn where that is not shown, given its conditions where it has some."""
     race = proof.answers[Property.RACE_FREE]
-    if race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+    if race.verdict is Verdict.PROVEN:
         return
-    doubtful = {s.array for s in proof.suspects.get(Property.RACE_FREE, []) if s.standing > Standing.EXCUSED}
-    doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
+    suspects = proof.suspects.get(Property.RACE_FREE, [])
+    excused = {s.array.name for s in suspects if s.standing is Standing.EXCUSED and s.array is not None}
+    doubtful: set[Array | None] = set()
+    if race.verdict is not Verdict.PROVEN_GIVEN:
+        doubtful = {s.array for s in suspects if s.standing > Standing.EXCUSED}
+        doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
     names = {array.name for array in doubtful if array is not None}
     everything = None in doubtful
-    barrier = proof.answers[Property.BARRIERS_UNIFORM]
-    if barrier.verdict is Verdict.PROVEN and (everything or _reads(proof, names)):
+    given = Answer(Verdict.PROVEN_GIVEN, tuple(dict.fromkeys(c.text for c in proof.conditions.found)))
+    barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
+    if barrier in _SHOWN and (everything or _reads(proof, names)):
         reason = "a barrier's condition reads an array that may be raced on"
         proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
-    initial = proof.answers[Property.SHARED_INITIALISED]
+    elif barrier is Verdict.PROVEN and _reads(proof, excused):
+        proof.answers[Property.BARRIERS_UNIFORM] = given
+    initial = proof.answers[Property.SHARED_INITIALISED].verdict
     shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
-    if initial.verdict is Verdict.PROVEN and shared & names:
+    if initial in _SHOWN and shared & names:
         reason = "the order of writes and reads is not shown while there may be a race"
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
+    elif initial is Verdict.PROVEN and shared & excused:
+        proof.answers[Property.SHARED_INITIALISED] = given
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
