@@ -189,6 +189,9 @@ def _refutation(proof: Proof, name: Property) -> str:
 def _lean(proof: Proof) -> None:
     """Withdraw proofs that lean on freedom from races where that is not shown."""
     race = proof.answers[Property.RACE_FREE]
+    if race.verdict is Verdict.PROVEN_GIVEN:
+        for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
+            _inherit(proof, name, race)
     if race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
         return
     doubtful = {s.array for s in proof.suspects.get(Property.RACE_FREE, []) if s.standing > Standing.EXCUSED}
@@ -204,6 +207,17 @@ def _lean(proof: Proof) -> None:
     if initial.verdict is Verdict.PROVEN and shared & names:
         reason = "the order of writes and reads is not shown while there may be a race"
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
+
+
+def _inherit(proof: Proof, name: Property, race: Answer) -> None:
+    """What leans on freedom from races holds under the conditions of that proof."""
+    shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
+    everything = {a.name for a in proof.entry.run.arrays.values()}
+    leans = bool(shared) if name is Property.SHARED_INITIALISED else _reads(proof, everything)
+    answer = proof.answers[name]
+    if leans and answer.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
+        proof.answers[name] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
