@@ -70,6 +70,7 @@ def test_audit_lists_waivers_with_their_reasons() -> None:
     Path("k.py").write_text(STALE + '\n@tc.unsafe("keys are distinct")\ndef f(): ...\n')
     lines = invoke("audit").stdout.splitlines()
     assert lines[:2] == ["k.py:3: allow unreadable: an old story", "k.py:5: unsafe: keys are distinct"]
+    assert lines[2:] == ["2 places in 1 file"]
 
 
 def test_doctor_says_what_is_there() -> None:

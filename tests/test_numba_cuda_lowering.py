@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import TileReport, check_kernel
+from tilecheck_runtime import kernels as library
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
@@ -128,3 +130,19 @@ def test_the_source_is_readable(kernels: ModuleType) -> None:
     assert lines[0].startswith("def add_f32(z, z_n0, z_n1, z_s0, z_s1, x,")
     assert sum("load_f32" in line for line in lines) == 2
     assert sum("add_0(" in line for line in lines) == 1
+
+
+def softmax_with(rows: int, width: int) -> Lowered:
+    kernel: Any = library.softmax
+    read = read_function(kernel.fn)
+    sizes = {"BM": rows, "BN": width}
+    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
+    return lower(report, {name: Facts("f32", 2, True, True, (rows, width)) for name in ("z", "x")})
+
+
+def test_equal_texts_with_other_layouts_are_told_apart() -> None:
+    wide, tall, again = softmax_with(1, 16384), softmax_with(4, 4096), softmax_with(4, 4096)
+    assert wide.source == tall.source and wide.threads == tall.threads
+    assert wide.identity != tall.identity
+    assert tall.identity == again.identity
+    assert " at 0x" not in tall.identity

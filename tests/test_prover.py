@@ -313,3 +313,41 @@ def test_a_lost_barrier_or_guard_is_noticed(name: str, mutant: Kernel, line: int
     after = check_kernel(mutant, launches_of(KERNELS[name], LAUNCHES))
     changed = after.verdicts != before.verdicts or after.conditions() != before.conditions()
     assert changed or (name, line) in REDUNDANT
+
+
+@pytest.mark.parametrize(
+    "index", ["uint8(i)", "np.uint8(i)", "np.int16(i)", "(i << 62) >> 62", "i << 60", "i * 4611686018427387904"]
+)
+def test_indices_that_wrap_are_not_shown_apart(index: str) -> None:
+    found = report(
+        f"""
+from numba import uint8
+
+@cuda.jit
+def f(a):
+    i = cuda.grid(1)
+    k = {index}
+    if 0 <= k < a.size:
+        a[k] = i
+
+def main():
+    f[1024, 256](cuda.to_device(np.zeros(262144, np.float32)))
+"""
+    )
+    assert found.verdicts[Property.RACE_FREE].verdict not in PROVED
+
+
+def test_a_cast_that_holds_its_value_changes_nothing() -> None:
+    found = report(
+        """
+@cuda.jit
+def f(a):
+    t = np.uint8(cuda.threadIdx.x)
+    if t < a.size:
+        a[t] = t
+
+def main():
+    f[1, 256](cuda.to_device(np.zeros(256, np.float32)))
+"""
+    )
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN

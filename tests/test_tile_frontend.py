@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
 from tilecheck.checked import Fault
@@ -270,6 +273,16 @@ def test_an_enclosing_function_leaves_its_parameters_open() -> None:
     assert "<not read: `n` is a parameter of the enclosing function `make`> + 4" in show_kernel(kernel)
 
 
+@pytest.fixture
+def usual_recursion() -> Iterator[None]:
+    """Python's own limit: other tests' libraries raise it for the whole process."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("usual_recursion")
 def test_deep_nesting_and_long_kernels_are_findings() -> None:
     for terms in (500, 4000):
         with pytest.raises(Unreadable, match="nested too deeply"):

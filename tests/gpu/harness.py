@@ -119,6 +119,7 @@ def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[s
         code.name,
         code.source,
         code.namespace,
+        code.identity,
         code.formats,
         code.threads,
         device.capability,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun, configured, files_of
+from tilecheck.cli.check import CannotRun, configured, counted, files_of
 
 
 @click.command("audit")
@@ -33,4 +33,6 @@ def command(paths: tuple[str, ...]) -> None:
                 )
             ]
         )
-    terminal.write(f"{len(found)} places in {len(listed)} files" if found else "nothing is switched off")
+    terminal.write(
+        f"{counted(len(found), 'place')} in {counted(len(listed), 'file')}" if found else "nothing is switched off"
+    )

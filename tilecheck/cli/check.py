@@ -95,7 +95,7 @@ def command(
             count = write(Path(write_baseline), results, lines_of)
         except BaselineError as error:
             raise CannotRun(str(error)) from None
-        click.echo(f"accepted {_count(count, 'finding')} in {write_baseline}", err=True)
+        click.echo(f"accepted {counted(count, 'finding')} in {write_baseline}", err=True)
         return
     if (file := _baseline_file(baseline, config)) is not None:
         from tilecheck.report.baseline import BaselineError, read_baseline, subtract
@@ -191,7 +191,7 @@ def _run(
         return run(inputs, Options(config.budget, chosen), jobs=jobs, cache=cache, progress=progress)
     except KeyboardInterrupt:
         progress.clear()
-        raise CannotRun(f"interrupted after {progress.done} of {_count(progress.total, 'file')}") from None
+        raise CannotRun(f"interrupted after {progress.done} of {counted(progress.total, 'file')}") from None
     finally:
         progress.clear()
 
@@ -208,7 +208,7 @@ class _Progress:
         self.done, self.total = done, total
         if sys.stderr.isatty() and time.monotonic() - self._started > 1:
             self._shown = True
-            sys.stderr.write(f"\rchecked {done} of {_count(total, 'file')}\x1b[K")
+            sys.stderr.write(f"\rchecked {done} of {counted(total, 'file')}\x1b[K")
             sys.stderr.flush()
 
     def clear(self) -> None:
@@ -288,7 +288,7 @@ def _print_text(results: Sequence[FileResult], lines_of: Callable[[str], Sequenc
         severity: sum(diagnostic.severity == severity for diagnostic in found)
         for severity in ("error", "warning", "note")
     }
-    listed = [_count(number, severity) for severity, number in by_severity.items() if number]
+    listed = [counted(number, severity) for severity, number in by_severity.items() if number]
     kernels = sum(len(result.kernels) for result in results)
     extra = [
         (counts.fixed, "fixed"),
@@ -296,10 +296,10 @@ def _print_text(results: Sequence[FileResult], lines_of: Callable[[str], Sequenc
         (counts.accepted, "in the baseline"),
     ]
     words = [", ".join(listed) or "nothing to report"]
-    words.append(f" in {_count(counts.files, 'file')} with {_count(kernels, 'kernel')}")
+    words.append(f" in {counted(counts.files, 'file')} with {counted(kernels, 'kernel')}")
     words += [f", {number} {what}" for number, what in extra if number]
     terminal.write("".join(words))
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -30,7 +30,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
 from tilecheck.verify import scalars
-from tilecheck.verify.memory import Cut, Position, load, place, record
+from tilecheck.verify.memory import Cut, Position, integer_range, load, place, record
 from tilecheck.verify.phases import cross
 from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Narrowing, Run, State, Ticket
 from tilecheck.verify.values import (
@@ -71,6 +71,7 @@ _WHOLE_CASTS = frozenset(
         "longlong",
     ]
 )
+_SHORT_NAMES = {"byte": "int8", "ubyte": "uint8", "short": "int16"}
 _WHOLE_RESULTS = frozenset({"popc", "clz", "ffs", "brev", "round"})
 
 
@@ -334,7 +335,7 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
         return scalars.absolute(run.symbols, args[0])
     if name in _WHOLE_CASTS and len(args) == 1:
         _narrow(run, state, expr, name, args[0])
-        return scalars.rounded(run.symbols, args[0], None)
+        return _kept_bits(run, name, scalars.rounded(run.symbols, args[0], None))
     if name in ("ceil", "floor") and len(args) == 1:
         return scalars.rounded(run.symbols, args[0], name == "ceil")
     if name in ("bool", "bool_", "boolean") and len(args) == 1:
@@ -358,6 +359,14 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     if name in _WHOLE_RESULTS and isinstance(result, Scalar):
         return Scalar(result.term)
     return result
+
+
+def _kept_bits(run: Run, dtype: str, value: Value) -> Value:
+    """`value` cast to `dtype`. Only 8 and 16 bits are taken to wrap: threads and extents seldom pass 32."""
+    low, high = integer_range(_SHORT_NAMES.get(dtype, dtype)) or (None, None)
+    if low is None or high is None or high >= 2**31 - 1 or not isinstance(value, Scalar) or value.kind is not Kind.INT:
+        return value
+    return Scalar(scalars.held_in(run.symbols, value.term, low, high))
 
 
 def _narrow(run: Run, state: State, expr: OpCall, dtype: str, value: Value) -> None:

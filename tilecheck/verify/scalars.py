@@ -1,6 +1,6 @@
 """Arithmetic of the walk: Python's operators on symbolic values.
 
-Integers follow numba's 64-bit indices as unbounded integers. Bit operations with constant masks become quotients and
+Integers follow numba's 64-bit indices as unbounded integers, but for products with large constants, which wrap. Bit operations with constant masks become quotients and
 remainders; the others are functions with true but weak facts, asked again in bit-vectors when that is not enough.
 Whatever involves a float is an opaque function of its operands, which keeps equality and uniformity.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact, power_of_two_facts
 from tilecheck.symbolic.smt_terms import (
@@ -165,7 +166,7 @@ def _integers(symbols: Symbols, op: str, x: Term, y: Term, left: Value, right: V
         case "-":
             return Scalar(sub(x, y))
         case "*":
-            return Scalar(mul(x, y))
+            return Scalar(_large(symbols, mul(x, y), value_of(x), value_of(y)))
         case "/":
             return Ratio(x, y)
         case "//" | "%":
@@ -175,12 +176,19 @@ def _integers(symbols: Symbols, op: str, x: Term, y: Term, left: Value, right: V
         case "**":
             return _power(symbols, x, y, left, right)
         case "<<":
-            return Scalar(mul(x, power_of_two(symbols, y)))
+            power = power_of_two(symbols, y)
+            return Scalar(_large(symbols, mul(x, power), value_of(power)))
         case ">>":
             return Scalar(div(x, power_of_two(symbols, y)))
         case "&" | "|" | "^":
             return Scalar(bits(symbols, op, x, y))
     return opaque(symbols, op, left, right)
+
+
+def _large(symbols: Symbols, product: Term, *factors: int | None) -> Term:
+    """A product with a constant of 32 bits or more, which wraps for threads and extents of ordinary size."""
+    wraps = product.kind != "const" and any(factor is not None and abs(factor) >= 2**32 for factor in factors)
+    return held_in(symbols, product, *INT64) if wraps else product
 
 
 def _power(symbols: Symbols, x: Term, y: Term, left: Value, right: Value) -> Value:
@@ -295,6 +303,17 @@ def _bit_facts(op: str, made: Term, x: Term, y: Term) -> None:
         for k in range(3, 11):
             small = conj(both, lt(x, num(2**k)), lt(y, num(2**k)))
             give_fact(made, implies(small, lt(made, num(2**k))))
+
+
+def held_in(symbols: Symbols, term: Term, low: int, high: int) -> Term:
+    """`term` in a type of the range [low, high]: equal to it where it fits, any value of the range where it wraps."""
+    if term.low is not None and term.high is not None and low <= term.low and term.high <= high:
+        return term
+    made = symbols.apply(f"held in {low}..{high}", Level.GRID, (term,), Taint.NONE, low, high, label="wrapped")
+    assert made.symbol is not None
+    if not made.symbol.facts:
+        give_fact(made, implies(conj(ge(term, num(low)), le(term, num(high))), eq(made, term)))
+    return made
 
 
 def rounded(symbols: Symbols, value: Value, up: bool | None) -> Value:

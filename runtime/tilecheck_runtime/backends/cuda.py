@@ -11,6 +11,7 @@ submissions.
 from __future__ import annotations
 
 import ctypes
+import linecache
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -127,14 +128,16 @@ class Report:
         return failure
 
     def read(self) -> KernelStopped | None:
-        """The error of a check that failed since the record was made."""
-        code = ctypes.c_uint64.from_address(self.address).value
+        """The error of the check that failed since the last reading."""
+        word = ctypes.c_uint64.from_address(self.address)
+        code, word.value = word.value, 0
         if code == 0:
             return None
         line, block = code >> 32, (code & 0xFFFFFFFF) - 1
+        source = linecache.getline(self._path, line).strip()
         return KernelStopped(
             f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
-            points=(f"{self._path}:{line}: the check stands here",),
+            points=(f"{self._path}:{line}: `{source}`" if source else f"{self._path}:{line}: the check stands here",),
         )
 
 

@@ -118,6 +118,7 @@ def build(
     name: str,
     source: str,
     namespace: Mapping[str, object],
+    identity: str,
     formats: str,
     threads: int,
     capability: tuple[int, int],
@@ -127,11 +128,11 @@ def build(
 ) -> Binary:
     """Source to cubin in one step, by way of the disk cache if that is on.
 
-    The source names its intrinsics by row, dtype and layout, which does not fix their code; so the version of this
-    package is part of the key.
+    The source only names its intrinsics; `identity` says which layouts they were made for, and the text of this backend,
+    which makes them, is part of the key as well.
     """
     key = disk_cache.key_of(
-        _versions(), source, sorted(namespace), formats, threads, capability, blocks_per_multiprocessor, line_info
+        _versions(), source, identity, formats, threads, capability, blocks_per_multiprocessor, line_info
     )
     kept = disk_cache.read(key)
     if kept is not None:

@@ -82,11 +82,14 @@ class NoLowering(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Generated code: `formats` has a letter per parameter (see `driver.Packed`), `shared` is in bytes."""
+    """Generated code: `formats` has a letter per parameter (see `driver.Packed`), `shared` is in bytes. `identity` tells
+    kernels with the same text but other layouts, facts or maps apart.
+    """
 
     name: str
     source: str
     namespace: Mapping[str, object]
+    identity: str
     formats: str
     parameters: tuple[str, ...]
     threads: int
@@ -459,6 +462,7 @@ def lower(
         function,
         source,
         namespace,
+        repr((low.out.identity(), sorted(facts.items()), sorted((maps or {}).items()))),
         formats,
         tuple(parameters),
         low.plan.threads,

@@ -23,6 +23,12 @@ class Writer:
         self._names: dict[str, int] = {}
         self._made: dict[Hashable, str] = {}
 
+    def identity(self) -> str:
+        """What fixes the code of all intrinsics, which their names in the text do not: two kernels with the same text
+        and the same identity are the same code.
+        """
+        return repr(list(self._made.items()))
+
     def line(self, text: str) -> None:
         self.lines.append("    " * self._indent + text)
 

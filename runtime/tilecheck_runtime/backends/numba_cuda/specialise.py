@@ -89,6 +89,7 @@ def compile_for(
         lowered.name,
         lowered.source,
         lowered.namespace,
+        lowered.identity,
         lowered.formats,
         lowered.threads,
         capability,

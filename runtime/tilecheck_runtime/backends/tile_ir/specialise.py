@@ -94,11 +94,14 @@ def installed() -> bool:
 
 @cache
 def _compilers_on_path() -> None:
-    """cuTile starts `tileiras` and `ptxas` by name; the wheels put them beside their package."""
+    """cuTile starts `tileiras`, which starts `ptxas`, by name; the wheels put them beside their package.
+
+    They come first: an older `ptxas` of a system-wide toolkit does not read what this `tileiras` writes.
+    """
     spec = importlib.util.find_spec("nvidia")
     for folder in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():
         for found in sorted(Path(folder).glob("cu*/bin")):
-            os.environ["PATH"] = f"{os.environ.get('PATH', '')}{os.pathsep}{found}"
+            os.environ["PATH"] = f"{found}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, ArrayFacts]:
