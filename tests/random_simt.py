@@ -13,6 +13,18 @@ from hypothesis import strategies as st
 
 HEADER = "from numba import cuda, float32, int32\n\n\n@cuda.jit\ndef k(a, b, n):\n"
 TILES = (8, 16)
+CONDITIONS = (
+    "t < 4",
+    "t == 0",
+    "i < n",
+    "i < b.size",
+    "t % 2 == 0",
+    "n > 2",
+    "t > n",
+    "v > 3",
+    "n == t",
+    "i >= b.size",
+)
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,15 @@ def kernels(draw: st.DrawFn) -> str:
     lines = [f"s = cuda.shared.array({tile}, int32)", "t = cuda.threadIdx.x", "i = cuda.grid(1)", "v = 0"]
     if draw(st.booleans()):
         lines.append(f"s[t % {tile}] = t % {tile}")
-    for _ in range(draw(st.integers(1, 5))):
+    for _ in range(draw(st.integers(1, 4))):
         lines += _statement(draw, ["t", "i"], tile, 2)
     return HEADER + "".join(f"    {line}\n" for line in lines)
 
 
 def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list[str]:
-    choices = ["store", "shared", "read", "barrier"] + (["if", "for", "while"] if depth else [])
+    inside_loop = any(name.startswith("k") for name in names)
+    choices = ["store", "shared", "read", "barrier", "atomic"] + (["if", "for", "while"] if depth else [])
+    choices += ["break", "continue"] if inside_loop else ["return"] if depth == 2 else []
     kind = draw(st.sampled_from(choices))
     index = draw(indices(names))
     if kind == "store":
@@ -75,14 +89,18 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
             return [f"v = s[({index}) % {tile}]"]
         return [f"if 0 <= {index} < a.size:", f"    v = a[{index}]"]
     if kind == "barrier":
-        return ["cuda.syncthreads()"]
+        return [draw(st.sampled_from(["cuda.syncthreads()", "cuda.syncthreads()", "cuda.syncwarp()"]))]
+    if kind == "atomic":
+        return [f"cuda.atomic.add(s, ({index}) % {tile}, 1)"]
+    if kind in ("break", "continue", "return"):
+        return [f"if {draw(st.sampled_from(CONDITIONS))}:", f"    {kind}"]
     if kind == "if":
         cond = draw(
             st.sampled_from(["t < 4", "t == 0", "i < n", "i < b.size", "t % 2 == 0", "n > 2", "t > n", "v > 3"])
         )
         body = [line for _ in range(draw(st.integers(1, 2))) for line in _statement(draw, names, tile, depth - 1)]
         if draw(st.integers(0, 9)):
-            body = [line.replace("cuda.syncthreads()", "v += 1") for line in body]
+            body = [line.replace("cuda.syncthreads()", "v += 1").replace("cuda.syncwarp()", "v += 2") for line in body]
         return [f"if {cond}:", *(f"    {line}" for line in body)]
     counter = f"k{depth}"
     inner = [*names, counter]
@@ -90,7 +108,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "n", "1, 4", "t, 16, cuda.blockDim.x", "0, 8, 2"]))
         if "t," in bounds:
-            body = [line.replace("cuda.syncthreads()", "v += 1") for line in body]
+            body = [line.replace("cuda.syncthreads()", "v += 1").replace("cuda.syncwarp()", "v += 2") for line in body]
         return [f"for {counter} in range({bounds}):", *(f"    {line}" for line in body)]
     step = draw(st.sampled_from([f"{counter} //= 2", f"{counter} -= 1"]))
     return [

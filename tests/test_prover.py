@@ -240,6 +240,24 @@ def test_reports_do_not_depend_on_what_was_checked_before() -> None:
     assert (first.verdicts, first.findings, first.notes) == (again.verdicts, again.findings, again.notes)
 
 
+def test_what_leans_on_freedom_from_races_keeps_its_conditions() -> None:
+    found = report(
+        """
+@cuda.jit
+def k(x):
+    s = cuda.shared.array(16, int32)
+    t = cuda.threadIdx.x
+    s[t % 16] = t
+    x[t] = s[t % 8]
+"""
+    )
+    race = found.verdicts[Property.RACE_FREE]
+    initial = found.verdicts[Property.SHARED_INITIALISED]
+    assert race.verdict is not Verdict.PROVEN and initial.verdict is not Verdict.PROVEN
+    if race.verdict is Verdict.PROVEN_GIVEN:
+        assert set(race.conditions) <= set(initial.conditions)
+
+
 def test_needed_barriers_are_told_from_others() -> None:
     text = """
 @cuda.jit

@@ -28,7 +28,6 @@ from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
 from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.values import Array
 from tilecheck.verify.verdict import Answer, Property, Verdict
 from tilecheck.verify.witness import Replayer, Seen
 
@@ -213,14 +212,15 @@ _SHOWN = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
 def _lean(proof: Proof) -> None:
     """What leans on freedom from races: withdrawn where that is not shown, given its conditions where it has some."""
     race = proof.answers[Property.RACE_FREE]
-    if race.verdict is Verdict.PROVEN:
+    if race.verdict is Verdict.PROVEN_GIVEN:
+        for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
+            _inherit(proof, name, race)
+    if race.verdict in _SHOWN:
         return
     suspects = proof.suspects.get(Property.RACE_FREE, [])
     excused = {s.array.name for s in suspects if s.standing is Standing.EXCUSED and s.array is not None}
-    doubtful: set[Array | None] = set()
-    if race.verdict is not Verdict.PROVEN_GIVEN:
-        doubtful = {s.array for s in suspects if s.standing > Standing.EXCUSED}
-        doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
+    doubtful = {s.array for s in suspects if s.standing > Standing.EXCUSED}
+    doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
     names = {array.name for array in doubtful if array is not None}
     everything = None in doubtful
     given = Answer(Verdict.PROVEN_GIVEN, tuple(dict.fromkeys(c.text for c in proof.conditions.found)))
@@ -237,6 +237,17 @@ def _lean(proof: Proof) -> None:
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
     elif initial is Verdict.PROVEN and shared & excused:
         proof.answers[Property.SHARED_INITIALISED] = given
+
+
+def _inherit(proof: Proof, name: Property, race: Answer) -> None:
+    """What leans on freedom from races holds under the conditions of that proof."""
+    shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
+    everything = {a.name for a in proof.entry.run.arrays.values()}
+    leans = bool(shared) if name is Property.SHARED_INITIALISED else _reads(proof, everything)
+    answer = proof.answers[name]
+    if leans and answer.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
+        proof.answers[name] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
