@@ -2,6 +2,7 @@
 #   make demo    a racy kernel and its error, then kernels that run      make test    the whole suite, ruff and mypy
 #   make lint    ruff and mypy                                           make bench   benchmarks, both sides printed
 #   make docs    regenerate README tables, docs/ and the type stub       make setup   the full environment
+#   make nightly the tests that take hours: 20,000 random kernels
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: setup demo test lint bench docs clean
+.PHONY: setup demo test lint nightly bench docs clean
 
 setup: $(DEV)
 
@@ -37,6 +38,9 @@ lint: $(DEV)
 
 test: lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n 2 -m 'not gpu and not slow'
+
+nightly: $(DEV)
+	$(BIN)/pytest -m slow
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks
