@@ -342,3 +342,15 @@ def test_launches_leave_no_memory_behind() -> None:
     program()
     gc.collect()
     assert tc.allocated() == before
+
+
+def test_slips_are_named_not_tracebacks() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    with pytest.raises(tc.UsageError, match="comes from its partitions"):
+        k.fill[4, 64]
+    assert refused(lambda: k.fill(z.partition(8), 10**400)).rule == "launch-contract"
+    with pytest.raises(tc.UsageError, match="runs on a stream"):
+        k.move(z.partition(8), x).sync_on("a")
+    with pytest.raises(tc.UsageError, match="no array"):
+        tc.asarray([1, [2]])
+    k.move(z.partition(8), x).sync()

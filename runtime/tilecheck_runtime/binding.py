@@ -167,7 +167,12 @@ def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | boo
         case "bool" if isinstance(plain, bool):
             return plain
         case "float" if isinstance(plain, float | int) and not isinstance(plain, bool):
-            return float(plain)
+            try:
+                return float(plain)
+            except OverflowError:
+                raise LaunchRefused(
+                    f"`{param.name}` of `{kernel.name}` is an int beyond the range of a float", "pass a smaller number"
+                ) from None
         case "int" if hasattr(plain, "__index__") and not isinstance(plain, bool):
             number = operator.index(plain)
             if not INT_MIN <= number <= INT_MAX:

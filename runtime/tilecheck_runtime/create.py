@@ -82,7 +82,10 @@ def asarray(values: Any, dtype: Any = None) -> Tensor:
 
     Raises UsageError for what has no element type of ours (strings, objects, complex numbers).
     """
-    host = np.asarray(values)
+    try:
+        host = np.asarray(values)
+    except ValueError as error:
+        raise UsageError(f"these values are no array: {error}", "give every row the same length") from None
     if isinstance(values, np.ndarray | np.generic) or hasattr(values, "__array__"):
         wanted = lay.as_dtype(host.dtype if dtype is None else dtype)
         return from_host(host.astype(wanted.numpy(), copy=False), default())

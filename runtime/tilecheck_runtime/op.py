@@ -88,6 +88,8 @@ class DeviceOp(Unique, Generic[R]):
         Raises OpError if it has run before, or inside a function of another op or a graph scope.
         """
         self._attempted = True
+        if stream is not None and not isinstance(stream, Stream):
+            raise UsageError(f"an op runs on a stream, this is a `{type(stream).__name__}`", "make one: `tc.Stream()`")
         phase.refuse_running("run")
         self._take("run", Life.STARTED)
         execution = Execution(next_stream() if stream is None else stream)

@@ -43,6 +43,13 @@ class Kernel:
         """Build the lazy op of a launch. Raises what the runtime refuses: shapes, grids, aliases, borrow state."""
         return import_module("tilecheck_runtime.launch").build(self, args, kwargs)
 
+    def __getitem__(self, configuration: object) -> NoReturn:
+        """numba's launch configuration has no place here. Raises `UsageError`."""
+        raise UsageError(
+            f"`{self.fn.__name__}[...]`: the grid of a tilecheck kernel comes from its partitions",
+            f"call it with a partition: `{self.fn.__name__}(z.partition(...), ...)`, or set a grid with `.with_grid(...)`",
+        )
+
     def where(self, **bindings: int) -> Kernel:
         """The kernel with the extents `bindings` fixed.
 
