@@ -10,6 +10,7 @@ The value of a launch is the tuple of its tensor arguments in the order of the s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class Plan:
     arguments: tuple[Argument, ...]
     dims: dict[str, int]
     grid: Grid | None
+    hints: Mapping[str, int]
 
     @property
     def name(self) -> str:
@@ -74,10 +76,13 @@ class Plan:
         if self.grid is not None:
             check_conditions(report, self.arguments, self.dims, self.grid)
 
+    def compile(self) -> Any:
+        """The compiled kernel."""
+        return self.kernel.program(default(), self.arguments, self.dims, self.hints)
+
     def work(self, grid: Grid) -> Launch:
         """The launch as the backend takes it, compiled."""
-        program = self.kernel.program(default(), self.arguments, self.dims)
-        return Launch(self.name, program, {a.param.name: _operand(a) for a in self.arguments}, grid)
+        return Launch(self.name, self.compile(), {a.param.name: _operand(a) for a in self.arguments}, grid)
 
 
 class LaunchOp(DeviceOp[Tensors]):
@@ -118,7 +123,7 @@ class LaunchOp(DeviceOp[Tensors]):
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
         self._close()
-        self.plan.kernel.program(default(), self.plan.arguments, self.plan.dims)
+        self.plan.compile()
 
     def discard(self) -> None:
         """End the op without running it."""
@@ -146,7 +151,7 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     checked = checked_kernel(kernel.fn) if kernel.track == "tile" else simt_kernel(kernel, args, kwargs)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
     dims = bind_dims(checked.kernel, arguments, kernel.bindings)
-    plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments))
+    plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments), kernel.hints)
     plan.check()
     return LaunchOp(plan, _take(plan))
 
