@@ -13,7 +13,7 @@ once, while the tile is still in registers.
 
 import tilecheck as tc
 from tilecheck import Dim, Dyn, Mapped, Mut, One, Shared, Tensor, bf16, f16, f32
-from tilecheck_runtime.kernels import activations
+from tilecheck_runtime.kernels.activations import gelu_of, relu_of, silu_of
 
 
 class BM(Dim): ...
@@ -26,9 +26,7 @@ class BK(Dim): ...
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[0]")
-def gemm(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
-) -> None:
+def gemm(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
     """z = x @ y."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
@@ -39,9 +37,7 @@ def gemm(
 
 
 @tc.kernel(requires="x.shape[0] == y.shape[0]")
-def gemm_tn(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
-) -> None:
+def gemm_tn(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
     """z = x^T @ y."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BK, BM, pad=0), y.partition(BK, BN, pad=0)
@@ -52,9 +48,7 @@ def gemm_tn(
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1]")
-def gemm_nt(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
-) -> None:
+def gemm_nt(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
     """z = x @ y^T."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BN, BK, pad=0)
@@ -65,9 +59,7 @@ def gemm_nt(
 
 
 @tc.kernel(requires="x.shape[0] == y.shape[1]")
-def gemm_tt(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
-) -> None:
+def gemm_tt(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
     """z = x^T @ y^T."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BK, BM, pad=0), y.partition(BN, BK, pad=0)
@@ -130,9 +122,7 @@ def batched_gemm(
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1]")
-def linear_f16(
-    z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
-) -> None:
+def linear_f16(z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
     """z = x @ y^T, rounded once."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BN, BK, pad=0)
@@ -171,7 +161,7 @@ def linear_relu_f16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.relu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
+    z.store(relu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1] and b.size >= z.shape[1]")
@@ -187,7 +177,7 @@ def linear_gelu_f16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.gelu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
+    z.store(gelu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1] and b.size >= z.shape[1]")
@@ -203,7 +193,7 @@ def linear_silu_f16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.silu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
+    z.store(silu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(f16))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1]")
@@ -248,7 +238,7 @@ def linear_relu_bf16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.relu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))
+    z.store(relu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1] and b.size >= z.shape[1]")
@@ -264,7 +254,7 @@ def linear_gelu_bf16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.gelu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))
+    z.store(gelu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1] and b.size >= z.shape[1]")
@@ -280,4 +270,4 @@ def linear_silu_bf16(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(activations.silu(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))
+    z.store(silu_of(acc + b.partition(BN, pad=0)[j].astype(f32)).astype(bf16))

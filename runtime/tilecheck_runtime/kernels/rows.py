@@ -14,8 +14,8 @@ import math
 import tilecheck as tc
 from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, Tile, bf16, f16, f32, i32
 
-
-LOWEST, HIGHEST = -math.inf, math.inf
+LOWEST = -math.inf
+HIGHEST = -LOWEST
 AS_MANY_ROWS = "x.shape[0] >= z.shape[0]"
 WHOLE_ROWS = "N <= BN and z.shape[1] == N and x.shape[0] >= z.shape[0]"
 
