@@ -12,6 +12,7 @@ The value of a launch is the tuple of its tensor arguments in the order of the s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class Plan:
     arguments: tuple[Argument, ...]
     dims: dict[str, int]
     grid: Grid | None
+    hints: Mapping[str, int]
     decision: Decision | None = None
 
     @property
@@ -77,14 +79,17 @@ class Plan:
         if self.grid is not None:
             check_conditions(report, self.arguments, self.dims, self.grid)
 
+    def compile(self) -> Any:
+        """The compiled kernel."""
+        if self.decision is None:
+            return self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        if self.decision.program is None:
+            self.decision.program = self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        return self.decision.program
+
     def work(self, grid: Grid) -> Launch:
         """The launch as the backend takes it, compiled."""
-        program = None if self.decision is None else self.decision.program
-        if program is None:
-            program = self.kernel.program(default(), self.arguments, self.dims)
-            if self.decision is not None:
-                self.decision.program = program
-        return Launch(self.name, program, {a.param.name: _operand(a) for a in self.arguments}, grid)
+        return Launch(self.name, self.compile(), {a.param.name: _operand(a) for a in self.arguments}, grid)
 
 
 class LaunchOp(DeviceOp[Tensors]):
@@ -125,7 +130,7 @@ class LaunchOp(DeviceOp[Tensors]):
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
         self._close()
-        self.plan.kernel.program(default(), self.plan.arguments, self.plan.dims)
+        self.plan.compile()
 
     def discard(self) -> None:
         """End the op without running it."""
@@ -156,18 +161,18 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return LaunchOp(plan, _take(plan))
     checked = checked_kernel(kernel.fn)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
-    facts = facts_of(checked, arguments, kernel.bindings)
+    facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
     decision = checked.decisions.get(facts)
     if decision is None:
         plan = _decided(checked, arguments, kernel)
         decision = checked.remember(facts, Decision(plan.dims, plan.grid))
-    plan = Plan(checked, arguments, decision.dims, decision.grid, decision)
+    plan = Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
     return LaunchOp(plan, _take(plan))
 
 
 def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...], called: KernelObject) -> Plan:
     dims = bind_dims(kernel.kernel, arguments, called.bindings)
-    plan = Plan(kernel, arguments, dims, infer_grid(kernel.kernel.name, arguments))
+    plan = Plan(kernel, arguments, dims, infer_grid(kernel.kernel.name, arguments), called.hints)
     plan.check()
     return plan
 

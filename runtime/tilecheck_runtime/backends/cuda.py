@@ -23,16 +23,18 @@ from typing import Any
 
 import numpy as np
 
+from tilecheck.ir.compilers import preference
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Event, Graph, Grid, Launch, Strided, Upload, Work
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
-from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, installed, wanted
+from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
+from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import KernelStopped, LaunchRefused, UsageError
+from tilecheck_runtime.errors import KernelStopped, UsageError
 from tilecheck_runtime.layout import Layout, as_dtype
 from tilecheck_runtime.specialise import Key, Once
 
@@ -331,30 +333,20 @@ class CUDADevice:
     # ---- work
 
     def compile(self, report: TileReport, key: Key, dims: Mapping[str, int]) -> Program | TileProgram:
-        """The loaded kernel for one specialisation, by the compiler that its `backend=` names.
+        """The loaded kernel for one specialisation, by the compiler it wants (`tilecheck.ir.compilers`).
 
-        `auto` takes Tile IR for kernels that multiply matrices, if it is installed and takes the kernel, else numba-cuda.
+        A kernel that did not ask for Tile IR by name goes to numba-cuda where Tile IR is not installed, does not take the
+        kernel, or makes what this driver does not load.
         """
         self.device.enter()
-        backend = report.kernel.options.get("backend", "auto")
-        if backend == "tile-ir":
-            return self._tile_ir(report, key)
-        if backend == "auto" and wanted(report) and installed():
+        wish = preference(report.kernel)
+        if wish.compiler == "tile-ir":
             try:
                 return tile_ir(self.device, report, key)
-            except NoLowering:
-                pass
+            except (NoLowering, NotInstalled, DriverError) as reason:
+                if wish.asked:
+                    raise refused(report.kernel.name, reason) from None
         return load(self.device, report, key)
-
-    def _tile_ir(self, report: TileReport, key: Key) -> TileProgram:
-        try:
-            return tile_ir(self.device, report, key)
-        except NoLowering as refused:
-            raise LaunchRefused(
-                f"`{report.kernel.name}`: {refused}",
-                'use `backend="numba-cuda"`, or leave `backend` out',
-                rule="unsupported",
-            ) from None
 
     def compile_simt(
         self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
