@@ -28,7 +28,7 @@ from tilecheck.verify.values import Array, Kind, Scalar, Stretch, Truth, Value, 
 from tilecheck.verify.verdict import Property
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
-SCALAR_RANGE = (-(2**31), 2**31)
+SCALAR_RANGE = (-(2**31), 2**31 - 1)
 
 
 @dataclass(frozen=True)
