@@ -11,6 +11,7 @@ from functools import partial
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
@@ -194,7 +195,7 @@ class Expressions(Context):
     def _operation(self, node: ir.Operation) -> Operand:
         quiet = node.op in ("is", "is not", "in", "not in")
         operands = [self.expr(operand) if quiet else self.read(operand) for operand in node.operands]
-        found = self.number(node)
+        found = applied(node.op, [self._number_of(*pair) for pair in zip(node.operands, operands, strict=True)])
         if found is not None:
             return Operand(None, Number(found))
         arrays = [operand.value for operand in operands if isinstance(operand.value, Array)]
@@ -202,6 +203,14 @@ class Expressions(Context):
             kind = Kind.HOST if arrays[0].library == "numpy" else Kind.FOREIGN
             return Operand(self.make(kind, spell(node), node.span), Array(arrays[0].library))
         return Operand(None, Nothing(node))
+
+    def _number_of(self, node: ir.Expr, operand: Operand) -> int | float | None:
+        """The number of a lowered operand; an operation's is known from its own operands, so long sums take no longer
+        than their length.
+        """
+        if isinstance(node, ir.Operation):
+            return plain(operand.value)
+        return self.number(node)
 
     def _either(self, node: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
         var = self.temp()
