@@ -92,6 +92,17 @@ def test_dims_of_the_body_are_bound_too() -> None:
     assert z.numpy().tolist() == [64] * 8
 
 
+def test_hints_are_tuned_along() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    configs = [{"BM": 8}, {"BM": 8, "occupancy": 2}, {"BM": 8, "occupancy": 64}]
+    found = tc.autotune(move, configs, lambda BM: (z.partition(BM), x))
+    assert [trial.error is None for trial in found.trials] == [True, True, False]
+    assert "blocks that a multiprocessor is expected to hold" in str(found.trials[2].error)
+    op = found.op()
+    assert dict(op.plan.hints) == {name: value for name, value in found.config.items() if name == "occupancy"}
+    op.discard()
+
+
 def test_a_kernel_that_updates_in_place_is_tuned_on_clones() -> None:
     z = tc.ones(64)
     found = tc.autotune(halve, SIZES, lambda BM: (z.partition(BM),))
