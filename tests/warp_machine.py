@@ -189,7 +189,14 @@ def _unsigned(value: Lanes, width: int) -> Lanes:
 
 
 def _compare(op: str, left: Lanes, right: Lanes) -> Lanes:
-    test = {"eq": np.equal, "ne": np.not_equal, "slt": np.less, "ult": np.less, "sle": np.less_equal}[op]
+    test = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "slt": np.less,
+        "ult": np.less,
+        "sgt": np.greater,
+        "sle": np.less_equal,
+    }[op]
     return test(left, right).astype(np.int64)
 
 

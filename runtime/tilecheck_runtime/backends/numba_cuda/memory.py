@@ -255,14 +255,6 @@ def store_tile(
         values = [builder.zext(v, I8) for v in values]
     origin = _origin(builder, form.layout.shape, index)
 
-    def clipped() -> None:
-        first = _first_thread(builder, form.layout)
-        for slot in range(form.layout.registers):
-            at, valid = _places(builder, form.layout, origin, slot)
-            inside = _inside(builder, at, extents, _both(builder, first, valid))
-            address = builder.add(base, _offset(builder, at, strides, SIZE[form.dtype]))
-            _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
-
     if form.whole:
         _store_whole(builder, form, base, strides, origin, values)
         return
@@ -270,4 +262,48 @@ def store_tile(
         with then:
             _store_whole(builder, form, base, strides, origin, values)
         with otherwise:
-            clipped()
+            if isinstance(form.layout, Fragments):
+                _store_fragments_clipped(builder, form.layout, form.dtype, base, extents, strides, origin, values)
+            else:
+                _store_clipped(builder, form, base, extents, strides, origin, values)
+
+
+def _store_clipped(
+    builder: ir.IRBuilder,
+    form: Global,
+    base: Value,
+    extents: Sequence[Value],
+    strides: Sequence[Value],
+    origin: Sequence[Value],
+    values: Sequence[Value],
+) -> None:
+    first = _first_thread(builder, form.layout)
+    for slot in range(form.layout.registers):
+        at, valid = _places(builder, form.layout, origin, slot)
+        inside = _inside(builder, at, extents, _both(builder, first, valid))
+        address = builder.add(base, _offset(builder, at, strides, SIZE[form.dtype]))
+        _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
+
+
+def _store_fragments_clipped(
+    builder: ir.IRBuilder,
+    layout: Fragments,
+    dtype: str,
+    base: Value,
+    extents: Sequence[Value],
+    strides: Sequence[Value],
+    origin: Sequence[Value],
+    values: Sequence[Value],
+) -> None:
+    """The same, with what a thread's registers have in common taken out: an accumulator leaves no registers for a pair of
+    coordinates each.
+    """
+    own = layout.own(builder, 64)
+    start = [*origin[:-2], builder.add(origin[-2], own[0]), builder.add(origin[-1], own[1])]
+    first = builder.add(base, _offset(builder, start, strides, SIZE[dtype]))
+    rows, columns = (builder.sub(extents[axis], start[axis]) for axis in (-2, -1))
+    for slot in range(layout.registers):
+        row, column = layout.fixed(slot)
+        inside = builder.and_(builder.icmp_signed(">", rows, I64(row)), builder.icmp_signed(">", columns, I64(column)))
+        step = _offset(builder, (I64(row), I64(column)), strides[-2:], SIZE[dtype])
+        _store_one(builder, builder.add(first, step), values[slot], inside, SIZE[dtype])

@@ -123,32 +123,36 @@ def fetch(
     in_row = form.columns // _CHUNK
     total = form.rows * in_row
     thread = thread_index(builder)
-    # With whole rows in each round a thread keeps its chunk, and with eight of them its place in the permutation.
+    # With whole rows in each turn a thread keeps its chunk, and with eight of them its place in the permutation. Addresses
+    # then grow by one step a turn: what they differ by is no value of its own to keep in a register.
     steady = threads % in_row == 0
     down = threads // in_row if steady else 0
+    step = builder.mul(row_bytes, I64(down))
+    row, chunk, source = thread, thread, first
     for turn in range(-(-total // threads)):
         number = builder.add(thread, I32(turn * threads))
-        if steady:
-            moving = builder.udiv(thread, I32(in_row))
-            chunk = builder.urem(thread, I32(in_row))
-            row = builder.add(moving, I32(turn * down))
+        if turn == 0 or not steady:
+            row, chunk = builder.udiv(number, I32(in_row)), builder.urem(number, I32(in_row))
+            at = builder.add(
+                builder.mul(builder.zext(row, I64), row_bytes), builder.zext(builder.mul(chunk, I32(2 * _CHUNK)), I64)
+            )
+            source = builder.add(first, at)
         else:
-            moving = row = builder.udiv(number, I32(in_row))
-            chunk = builder.urem(number, I32(in_row))
-        keyed, fixed = (moving, turn * down * form.pitch) if steady and down % 8 == 0 else (row, 0)
+            source = builder.add(source, step)
+        below = turn * down
+        keyed, fixed = (row, below * form.pitch) if down % 8 == 0 else (builder.add(row, I32(below)), 0)
         place = builder.add(target, _place(builder, form, keyed, chunk))
-        source = builder.add(first, builder.mul(builder.zext(row, I64), row_bytes))
-        source = builder.add(source, builder.zext(builder.mul(chunk, I32(2 * _CHUNK)), I64))
         size: Value = I32(16)
         if not what.whole[1]:
             size = builder.mul(_clamp(builder, builder.sub(columns_left, builder.mul(chunk, I32(_CHUNK))), 8), I32(2))
         if not what.whole[0]:
-            size = builder.select(builder.icmp_signed("<", row, rows_left), size, I32(0))
+            size = builder.select(builder.icmp_signed(">", builder.sub(rows_left, row), I32(below)), size, I32(0))
+        given = source
         if what.whole != (True, True):
             # Nothing is read for a size of zero; the address stays in the array all the same.
-            source = builder.select(builder.icmp_unsigned("!=", size, I32(0)), source, base)
+            given = builder.select(builder.icmp_unsigned("!=", size, I32(0)), source, base)
         inside = None if (turn + 1) * threads <= total else builder.icmp_unsigned("<", number, I32(total))
-        _copy(builder, place, fixed, source, None if what.whole == (True, True) else size, inside)
+        _copy(builder, place, fixed, given, None if what.whole == (True, True) else size, inside)
 
 
 def _left(builder: ir.IRBuilder, extent: Value, origin: Value, most: int) -> Value:
