@@ -22,7 +22,7 @@ from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
-from tilecheck_runtime.backends.numba_cuda import blocks, matrix, swizzle
+from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, swizzle
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Linear, fits_fragments
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
@@ -174,6 +174,32 @@ def test_a_product_takes_one_operand_from_registers() -> None:
     start = np.zeros((m, n), np.float32)
     got = machine.run(build, [bits, [arena], scattered(layout, start)])
     np.testing.assert_allclose(gathered(layout, got), a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("extents", [(64, 96), (61, 95), (17, 48)])
+@pytest.mark.parametrize("vectors", [True, False])
+def test_an_accumulator_is_stored_where_it_belongs(dtype: str, extents: tuple[int, int], vectors: bool) -> None:
+    layout = Fragments((32, 48), 64, (2, 1))
+    kind = {"f32": np.float32, "f16": np.int16}[dtype]
+    pitch = 96
+    form = memory.Global(dtype, layout, extents == (64, 96), vectors)
+    tile = RNG.integers(-1000, 1000, (32, 48)).astype(kind)
+    registers = scattered(layout, tile.astype(np.float32 if dtype == "f32" else np.int64))
+
+    def build(builder: Any, args: Any) -> Any:
+        base, shape, strides, index, values = args
+        if dtype == "f16":
+            values = [builder.trunc(v, I16) for v in values]
+        memory.store_tile(builder, form, base[0], shape, strides, index, values)
+        return ()
+
+    machine = Machine(64, 0, bytes(extents[0] * pitch * np.dtype(kind).itemsize))
+    machine.run(build, [[0], list(extents), [pitch, 1], [0, 1], registers])
+    want = np.zeros((extents[0], pitch), kind)
+    part = want[:32, 48 : extents[1]]
+    part[:] = tile[: part.shape[0], : part.shape[1]]
+    np.testing.assert_array_equal(machine.memory.view(kind).reshape(want.shape), want)
 
 
 def places(layout: Fragments | Linear) -> Any:

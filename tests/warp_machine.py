@@ -2,7 +2,7 @@
 
 It reads the LLVM IR of one builder function: integer arithmetic, selections, shared memory, and the inline PTX of
 `cp.async`, `ldmatrix` and `mma.sync`, whose meaning is written down here from the PTX ISA, apart from the code under test.
-Control flow has no place in it: straight code runs for every thread at once, so barriers are met by themselves.
+Blocks run in order, each for the threads that reach it; there are no loops, so barriers are met by themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ Build = Callable[[ir.IRBuilder, Sequence[Sequence[Any]]], Sequence[Any]]
 
 # Where the shared buffer begins: on no boundary of 1024 bytes, as behind static arrays.
 SHARED_BASE = 2064
-HALF_TYPES = {"f16": np.dtype(np.float16)}
 
 
 class Machine:
@@ -32,13 +31,12 @@ class Machine:
         self.threads = threads
         self.shared = np.full(SHARED_BASE + shared, 0xAB, np.uint8)
         self.written = np.zeros(SHARED_BASE + shared, np.int64)
-        self.memory = np.frombuffer(memory, np.uint8)
+        self.memory = np.frombuffer(memory, np.uint8).copy()
         self.values: dict[int, Any] = {}
+        self.active = np.ones(threads, bool)
 
-    def run(self, build: Build, arguments: Sequence[Sequence[int | Lanes]], floats: bool = False) -> list[Lanes]:
-        """Build one intrinsic and run it. Integer arguments are i64; arrays have a value per thread. `floats`: arguments
-        that are arrays of float32 are registers of that type.
-        """
+    def run(self, build: Build, arguments: Sequence[Sequence[int | Lanes]]) -> list[Lanes]:
+        """Build one intrinsic and run it. Arrays have a value per thread; those of float32 are f32, all others i64."""
         flat = [value for group in arguments for value in group]
         kinds = [ir.FloatType() if _is_float(value) else I64 for value in flat]
         module = ir.Module()
@@ -49,9 +47,18 @@ class Machine:
         self.values = {}
         for parameter, value in zip(function.args, flat, strict=True):
             self.values[id(parameter)] = np.broadcast_to(np.asarray(value), (self.threads,))
-        assert len(function.blocks) == 1
-        for instruction in function.blocks[0].instructions:
-            self.values[id(instruction)] = self.step(instruction)
+        reach = {id(block): np.zeros(self.threads, bool) for block in function.blocks}
+        reach[id(function.blocks[0])][:] = True
+        for block in function.blocks:
+            self.active = reach[id(block)]
+            for instruction in block.instructions:
+                self.values[id(instruction)] = self.step(instruction)
+                if isinstance(instruction, ir.instructions.ConditionalBranch):
+                    taken = self.value(instruction.operands[0]) != 0
+                    reach[id(instruction.operands[1])] |= self.active & taken
+                    reach[id(instruction.operands[2])] |= self.active & ~taken
+                elif isinstance(instruction, ir.instructions.Branch):
+                    reach[id(instruction.operands[0])] |= self.active
         return [self.value(result) for result in results]
 
     def value(self, node: Any) -> Any:
@@ -63,12 +70,15 @@ class Machine:
         if isinstance(node.type, ir.FloatType):
             return np.full(self.threads, node.constant, np.float32)
         if isinstance(node.type, ir.VectorType):
-            return np.zeros((self.threads, node.type.count), np.int64)
+            floats = isinstance(node.type.element, ir.FloatType)
+            return np.zeros((self.threads, node.type.count), np.float32 if floats else np.int64)
         return np.full(self.threads, node.constant, np.int64)
 
     def step(self, node: Any) -> Any:
         if isinstance(node, ir.CallInstr):
             return self.call(node)
+        if isinstance(node, ir.instructions.Branch | ir.instructions.ConditionalBranch):
+            return None
         operands = [self.value(o) for o in node.operands]
         if isinstance(node, ir.instructions.ICMPInstr):
             return _compare(node.op, *operands)
@@ -80,21 +90,23 @@ class Machine:
                 return operands[0] + operands[2]
             return operands[0] + operands[1] * (element.width // 8)
         if isinstance(node, ir.instructions.StoreInstr):
-            return self.store(node.operands[0].type, *operands)
+            return self.store(node.operands[0].type, *operands, shared=node.operands[1].type.addrspace == 3)
         return _plain(node, operands)
 
-    def store(self, kind: Any, value: Lanes, place: Lanes) -> None:
-        width = (kind.element if isinstance(kind, ir.VectorType) else kind).width // 8
+    def store(self, kind: Any, value: Lanes, place: Lanes, *, shared: bool) -> None:
         rows = value if value.ndim == 2 else value[:, None]
-        for thread in range(self.threads):
-            data = rows[thread].astype(f"<i{max(width, 1)}").tobytes()
-            self.put(int(place[thread]), data)
+        element = kind.element if isinstance(kind, ir.VectorType) else kind
+        form = "<f4" if isinstance(element, ir.FloatType) else f"<i{max(element.width // 8, 1)}"
+        for thread in np.flatnonzero(self.active):
+            self.put(int(place[thread]), rows[thread].astype(form).tobytes(), shared=shared)
 
-    def put(self, place: int, data: bytes) -> None:
-        assert SHARED_BASE <= place <= len(self.shared) - len(data)
+    def put(self, place: int, data: bytes, *, shared: bool = True) -> None:
+        target, first = (self.shared, SHARED_BASE) if shared else (self.memory, 0)
+        assert first <= place <= len(target) - len(data)
         assert place % len(data) == 0, "an unaligned access"
-        self.shared[place : place + len(data)] = np.frombuffer(data, np.uint8)
-        self.written[place : place + len(data)] += 1
+        target[place : place + len(data)] = np.frombuffer(data, np.uint8)
+        if shared:
+            self.written[place : place + len(data)] += 1
 
     def call(self, node: Any) -> Any:
         callee = node.callee
@@ -202,7 +214,7 @@ def _compare(op: str, left: Lanes, right: Lanes) -> Lanes:
 
 def _plain(node: Any, operands: Sequence[Lanes]) -> Lanes:
     kind = node.type
-    if node.opname in ("zext", "ptrtoint", "bitcast", "trunc"):
+    if node.opname in ("zext", "ptrtoint", "inttoptr", "bitcast", "trunc"):
         return _cast(node, operands[0])
     if node.opname == "select":
         chosen: Lanes = np.where(operands[0] != 0, operands[1], operands[2])

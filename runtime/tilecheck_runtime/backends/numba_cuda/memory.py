@@ -206,6 +206,9 @@ def _store_whole(
     values: Sequence[Value],
 ) -> None:
     size = SIZE[form.dtype]
+    if isinstance(form.layout, Fragments):
+        _store_fragments(builder, form, form.layout, base, None, strides, origin, values)
+        return
     base = builder.add(base, _offset(builder, origin, strides, size))
     origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
@@ -254,7 +257,6 @@ def store_tile(
     if form.dtype == "bool_":
         values = [builder.zext(v, I8) for v in values]
     origin = _origin(builder, form.layout.shape, index)
-
     if form.whole:
         _store_whole(builder, form, base, strides, origin, values)
         return
@@ -262,10 +264,7 @@ def store_tile(
         with then:
             _store_whole(builder, form, base, strides, origin, values)
         with otherwise:
-            if isinstance(form.layout, Fragments):
-                _store_fragments_clipped(builder, form.layout, form.dtype, base, extents, strides, origin, values)
-            else:
-                _store_clipped(builder, form, base, extents, strides, origin, values)
+            _store_clipped(builder, form, base, extents, strides, origin, values)
 
 
 def _store_clipped(
@@ -277,6 +276,9 @@ def _store_clipped(
     origin: Sequence[Value],
     values: Sequence[Value],
 ) -> None:
+    if isinstance(form.layout, Fragments):
+        _store_fragments(builder, form, form.layout, base, extents, strides, origin, values)
+        return
     first = _first_thread(builder, form.layout)
     for slot in range(form.layout.registers):
         at, valid = _places(builder, form.layout, origin, slot)
@@ -285,25 +287,41 @@ def _store_clipped(
         _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
 
 
-def _store_fragments_clipped(
+def _store_fragments(
     builder: ir.IRBuilder,
+    form: Global,
     layout: Fragments,
-    dtype: str,
     base: Value,
-    extents: Sequence[Value],
+    extents: Sequence[Value] | None,
     strides: Sequence[Value],
     origin: Sequence[Value],
     values: Sequence[Value],
 ) -> None:
-    """The same, with what a thread's registers have in common taken out: an accumulator leaves no registers for a pair of
-    coordinates each.
+    """Write an accumulator, clipped if `extents` are given. It leaves no registers for a pair of coordinates or for an
+    address each, so rows follow one another by one step, and columns are constants.
     """
+    size = SIZE[form.dtype]
     own = layout.own(builder, 64)
     start = [*origin[:-2], builder.add(origin[-2], own[0]), builder.add(origin[-1], own[1])]
-    first = builder.add(base, _offset(builder, start, strides, SIZE[dtype]))
-    rows, columns = (builder.sub(extents[axis], start[axis]) for axis in (-2, -1))
-    for slot in range(layout.registers):
-        row, column = layout.fixed(slot)
-        inside = builder.and_(builder.icmp_signed(">", rows, I64(row)), builder.icmp_signed(">", columns, I64(column)))
-        step = _offset(builder, (I64(row), I64(column)), strides[-2:], SIZE[dtype])
-        _store_one(builder, builder.add(first, step), values[slot], inside, SIZE[dtype])
+    address = builder.add(base, _offset(builder, start, strides, size))
+    down = builder.mul(strides[-2], I64(8 * size))
+    room = None if extents is None else [builder.sub(extents[axis], start[axis]) for axis in (-2, -1)]
+    pairs = room is None and form.vectors
+    rows, columns = layout.pieces
+    for turn in range(2 * rows):
+        for piece in range(columns):
+            slot = (turn // 2 * columns + piece) * 4 + turn % 2 * 2
+            for column, held in enumerate(
+                [pack(builder, values[slot : slot + 2])] if pairs else values[slot : slot + 2]
+            ):
+                across = 8 * piece + column
+                inside = None
+                if room is not None:
+                    below, beside = (
+                        builder.icmp_signed(">", left, I64(at))
+                        for left, at in zip(room, (8 * turn, across), strict=True)
+                    )
+                    inside = builder.and_(below, beside)
+                place = builder.add(address, builder.mul(strides[-1], I64(across * size)))
+                _store_one(builder, place, held, inside, 2 * size if pairs else size)
+        address = builder.add(address, down)
