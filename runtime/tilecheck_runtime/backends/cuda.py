@@ -161,6 +161,25 @@ class Report:
         )
 
 
+class CUDAStamp:
+    """A timing event."""
+
+    def __init__(self, device: CUDADevice, stream: int) -> None:
+        self._device = device.device
+        self._handle = self._device.new_event(timing=True)
+        self._device.record(self._handle, stream)
+
+    def since(self, earlier: CUDAStamp) -> float:
+        self._device.wait_event_host(self._handle)
+        return self._device.elapsed_ms(earlier._handle, self._handle) / 1e3
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was an event.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            self._device.free_event(handle)
+
+
 @dataclass(frozen=True, slots=True)
 class CUDAGraph:
     """Captured work: `handle` is the executable graph, `keep` what it refers to."""
@@ -203,6 +222,12 @@ class CUDAStream:
         """The end of everything submitted so far and of `after`."""
         self._order(after)
         return self._event(None, None, after)
+
+    def stamp(self) -> CUDAStamp:
+        return CUDAStamp(self._device, self.handle)
+
+    def flush(self) -> None:
+        self._device.flush(self.handle)
 
     def keep(self, needed: object) -> CUDAEvent:
         """Hold on to `needed` until everything submitted so far is over: the end of that."""
@@ -266,6 +291,7 @@ class CUDADevice:
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
         self._watcher: ThreadPoolExecutor | None = None
+        self._scratch: CUDABuffer | None = None
 
     # ---- bytes
 
@@ -377,6 +403,13 @@ class CUDADevice:
     def read(self, work: Download, stream: int) -> None:
         self.device.wait_stream(stream)
         work.target[...] = self.download(work.source)
+
+    def flush(self, stream: int) -> None:
+        """Overwrite twice the second-level cache."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = self.allocate(2 * self.device.limits.l2_bytes)
+        self.device.fill8(self._scratch.address, 0, self._scratch.nbytes, stream)
 
     # ---- what submissions share
 
