@@ -43,7 +43,9 @@ class Context:
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
     `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
-    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable.
+    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
+    inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, and `inlined` are
+    the lambdas around.
     """
 
     program: Program
@@ -53,6 +55,8 @@ class Context:
     tested: frozenset[str] = frozenset()
     mentions: Counter[str] = field(default_factory=Counter)
     lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
+    renamed: dict[str, Var] = field(default_factory=dict)
+    inlined: tuple[ir.Lambda, ...] = ()
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
     loops: int = 0
@@ -106,7 +110,7 @@ class Context:
         """Under which name the value of a variable, attribute or constant subscript is kept."""
         match node:
             case ir.Name(id=name):
-                return name
+                return self.renamed.get(name, name)
             case ir.Attr(base=base, name=name):
                 base_key = self.key(base)
                 return f"{base_key}.{name}" if base_key is not None else None
