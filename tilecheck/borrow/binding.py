@@ -127,8 +127,14 @@ def iterate(
             if orelse is not None:
                 orelse()
             return
-    low.escape(operand, source.span)
     container = operand.var if even and isinstance(operand.value, Nothing | Items) else None
+    if container is not None:
+        # That all elements were moved before is still true in the loop.
+        former = _element(low, target, container, flow.ANY, NOTHING)
+        low.escape(operand, source.span)
+        low.emit(flow.Put(container, flow.ANY, low.object_of(former, target), span=source.span))
+    else:
+        low.escape(operand, source.span)
     # What the last round made of its element; nothing is known of it if there was no round.
     each = low.make(Kind.OTHER, spell(target), target.span) if container is not None else ""
 

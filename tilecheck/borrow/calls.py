@@ -71,14 +71,15 @@ def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:
 
 def _inline(low: Expressions, called: ir.Lambda, node: ir.Call) -> Operand:
     operands = [low.expr(arg.value) for arg in node.args]
-    renamed, inlined = low.renamed, low.inlined
+    renamed, inlined, at = low.renamed, low.inlined, low.at
     own: dict[str, str] = {}
     for param, operand, arg in zip(called.params, operands, node.args, strict=True):
         own[param.name] = low.object_of(operand, arg.value)
         low.env[own[param.name]] = operand.value
-    low.renamed, low.inlined = {**renamed, **own}, (*inlined, called)
+    low.renamed, low.inlined, low.at = {**renamed, **own}, (*inlined, called), at or node.span
+    low.called.add(called)
     result = low.expr(called.body)
-    low.renamed, low.inlined = renamed, inlined
+    low.renamed, low.inlined, low.at = renamed, inlined, at
     return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -44,8 +44,8 @@ class Context:
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
     `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
-    inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, and `inlined` are
-    the lambdas around.
+    inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, `inlined` the
+    lambdas around, and `at` is the call; `called` are all lambdas that were read like that.
     """
 
     program: Program
@@ -57,6 +57,8 @@ class Context:
     lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
     renamed: dict[str, Var] = field(default_factory=dict)
     inlined: tuple[ir.Lambda, ...] = ()
+    at: Span | None = None
+    called: set[ir.Lambda] = field(default_factory=set)
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
     loops: int = 0
@@ -67,7 +69,7 @@ class Context:
     # ---- instructions
 
     def emit(self, instr: Instr) -> None:
-        self.code.append(instr)
+        self.code.append(instr if self.at is None else replace(instr, span=self.at))
 
     def temp(self) -> Var:
         return f"%{next(self._temps)}"

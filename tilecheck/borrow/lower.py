@@ -52,7 +52,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     ) -> Lowered:
         piece.body(statements)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
-        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas)
+        own = piece.lambdas.keys() - piece.called
+        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
         return Lowered(Flow(name, tuple(piece.code), piece.outer, piece.captured), span, tuple(piece.faults), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
