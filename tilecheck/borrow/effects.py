@@ -191,7 +191,8 @@ class Effects:
         if self._check_moved(state, obj, instr.span, instr.by):
             return
         part, place = region(state, obj), allocation(state, obj)[0].name
-        held = next(held_loans(state, obj, part, live), None)
+        # Of several, the one that a run time meets first: an op that is built, then one that runs.
+        held = min(held_loans(state, obj, part, live), key=_in_the_way, default=None)
         if held is not None:
             self._blame(_MOVED[held.phase or Phase.RUNNING], state, instr.span, place, instr.by, held)
         # A run time finds every handle that is still there, also one that is not used again.
@@ -308,6 +309,10 @@ class Effects:
         for op in ops:
             state.phase.pop(op, None)
         return known
+
+
+def _in_the_way(loan: Loan) -> tuple[int, Span]:
+    return list(_MOVED).index(loan.phase or Phase.RUNNING), loan.origin
 
 
 _MOVED = {
