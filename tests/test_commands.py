@@ -1,4 +1,4 @@
-"""The commands around `tilecheck check`: help, rules, explain, ops, audit, doctor, new."""
+"""The commands around `tilecheck check`: help, rules, explain, ops, audit, doctor, compile, new."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tilecheck.cli import COMMANDS, group
+from tilecheck.cli import COMMANDS, doctor, group
 from tilecheck.rules import RULES, rule_name
 
 STALE = "import tilecheck as tc\n\nx = 1  # tilecheck: allow[unreadable] an old story\n"
@@ -73,10 +73,52 @@ def test_audit_lists_waivers_with_their_reasons() -> None:
     assert lines[2:] == ["2 places in 1 file"]
 
 
+PRODUCT = """import tilecheck as tc
+from tilecheck import Dim, Mut, Shared, Tensor, f16, f32
+
+class BM(Dim): ...
+class BK(Dim): ...
+
+@tc.kernel
+def gram(z: Tensor[Mut, f32, BM, BM], x: Tensor[Shared, f16, BM, BK], y: Tensor[Shared, f16, BK, BM]) -> None:
+    z.store(tc.mma(x.load(), y.load(), tc.zeros(BM, BM, dtype=f32)))
+
+@tc.kernel(backend="numba-cuda")
+def copy(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, BM]) -> None:
+    z.store(x.load())
+"""
+
+
+def test_explain_names_the_compiler_and_the_reason() -> None:
+    Path("k.py").write_text(PRODUCT)
+    shown = invoke("explain", "k.py::gram").stdout
+    assert "compiled on a GPU by tile-ir where it is installed, else numba-cuda: it multiplies matrices" in shown
+    assert 'compiled on a GPU by numba-cuda: `backend="numba-cuda"`' in invoke("explain", "k.py::copy").stdout
+
+
 def test_doctor_says_what_is_there() -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
     assert "z3-solver" in result.stdout and "cpu" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("present", "words"),
+    [
+        ((), "missing cuda-tile is not installed: pip install"),
+        (("cuda-tile",), "missing cuda-tile 9.9 is there, its compiler `tileiras` is not: pip install"),
+        (("cuda-tile", "nvidia-cuda-tileiras"), "ok cuda-tile 9.9 with tileiras 9.9: the `tile-ir` backend"),
+    ],
+    ids=["nothing", "no compiler", "all"],
+)
+def test_doctor_says_what_tile_ir_lacks(present: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = doctor._installed
+    tile = {"cuda-tile", "nvidia-cuda-tileiras"}
+    monkeypatch.setattr(
+        doctor, "_installed", lambda name: found(name) if name not in tile else "9.9" if name in present else None
+    )
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert words in " ".join(invoke("doctor").stdout.split())
 
 
 def test_new_makes_a_clean_project(tmp_path: Path) -> None:

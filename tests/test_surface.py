@@ -103,6 +103,36 @@ def test_where_refuses(bindings: dict[str, int], message: str) -> None:
     assert caught.value.rule == "unbound-dim"
 
 
+def test_hints_are_kept_and_replaced() -> None:
+    tuned = gemm.where(BK=64).with_hints(num_ctas=2, occupancy=1).with_hints(occupancy=4)
+    assert (dict(tuned.hints), dict(tuned.bindings)) == ({"num_ctas": 2, "occupancy": 4}, {"BK": 64})
+    assert tuned == gemm.with_hints(occupancy=4, num_ctas=2).where(BK=64) and tuned != gemm.where(BK=64)
+    assert repr(tuned) == "<tile kernel gemm where BK=64, num_ctas=2, occupancy=4>"
+
+
+@pytest.mark.parametrize(
+    ("hints", "message"),
+    [
+        ({"num_ctas": 3}, "`num_ctas=3`: blocks per cluster, a power of two from 1 to 16"),
+        ({"occupancy": 33}, "an int from 1 to 32"),
+        ({"latency": True}, "`latency=True`"),
+        ({"num_warps": 4}, "there is no hint `num_warps`, the hints are `num_ctas`, `occupancy`"),
+    ],
+    ids=str,
+)
+def test_what_is_no_hint(hints: dict[str, int], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        gemm.with_hints(**hints)
+
+
+def test_a_simt_kernel_has_no_hints() -> None:
+    @tc.simt(block=32)
+    def fill(z: Tensor[Mut, f32, Dyn]) -> None: ...
+
+    with pytest.raises(UsageError, match="hints are for tile kernels"):
+        fill.with_hints(occupancy=2)
+
+
 def test_where_against_a_fixed_size() -> None:
     @tc.kernel
     def fill(z: Tensor[Mut, f32, D64]) -> None: ...

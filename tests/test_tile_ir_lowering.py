@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 
 import pytest
 
 from tests.op_kernels import CASES, Case
 from tests.test_numba_cuda_lowering import ELSEWHERE, kernels, report_of
+from tilecheck.ir.compilers import preference
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
-from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin
+from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin, missing
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
-from tilecheck_runtime.backends.tile_ir.specialise import installed, wanted
 from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLowering
 
 __all__ = ["kernels"]
@@ -61,11 +62,18 @@ def test_a_check_notes_its_line_and_turns_stores_off(kernels: ModuleType) -> Non
 
 
 def test_products_go_to_tile_ir_by_default(kernels: ModuleType) -> None:
-    assert wanted(report_of(kernels, case("mma_f16")))
-    assert not wanted(report_of(kernels, case("add_f32")))
+    product, sums = (preference(report_of(kernels, case(name)).kernel) for name in ("mma_f16", "add_f32"))
+    assert (product.compiler, product.asked) == ("tile-ir", False)
+    assert re.fullmatch(
+        r"tile-ir where it is installed, else numba-cuda: it multiplies matrices \(line \d+\)", str(product)
+    )
+    assert str(sums) == "numba-cuda: it multiplies no matrices"
 
 
-@pytest.mark.skipif(not installed(), reason="cuda-tile is not installed")
+compiler = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@compiler
 @pytest.mark.parametrize("name", ["add_f32", "mma_f16", "sum_f16_1", "gather_f32"])
 def test_it_compiles_without_a_gpu(kernels: ModuleType, name: str) -> None:
     report = report_of(kernels, case(name))

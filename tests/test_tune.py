@@ -11,6 +11,7 @@ import pytest
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
 from tilecheck import Mut, Shared, Tensor, f32
+from tilecheck_runtime.backends.cpu import CPUStream
 from tilecheck_runtime.bench import Timing
 from tilecheck_runtime.tune import Tuned
 
@@ -61,6 +62,16 @@ def test_pairs_alternate_as_often() -> None:
     assert z.numpy().sum() == 64
 
 
+def test_an_op_starts_with_an_empty_cache_and_other_work_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(CPUStream, "flush", lambda self: flushed.append("flush"))
+    z, x = tc.zeros(64), tc.ones(64)
+    tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
+    assert len(flushed) == 6
+    tc.do_bench(lambda: None, warm_up=0, measured=1e-9)
+    assert len(flushed) == 6
+
+
 def test_errors_of_the_timed_function_pass_through() -> None:
     def fail() -> None:
         raise ValueError("mine")
@@ -90,6 +101,17 @@ def test_dims_of_the_body_are_bound_too() -> None:
     found = tc.autotune(row_sums, configs, lambda BM, BK: (z.partition(BM), x))
     found.op().sync()
     assert z.numpy().tolist() == [64] * 8
+
+
+def test_hints_are_tuned_along() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    configs = [{"BM": 8}, {"BM": 8, "occupancy": 2}, {"BM": 8, "occupancy": 64}]
+    found = tc.autotune(move, configs, lambda BM: (z.partition(BM), x))
+    assert [trial.error is None for trial in found.trials] == [True, True, False]
+    assert "blocks that a multiprocessor is expected to hold" in str(found.trials[2].error)
+    op = found.op()
+    assert dict(op.plan.hints) == {name: value for name, value in found.config.items() if name == "occupancy"}
+    op.discard()
 
 
 def test_a_kernel_that_updates_in_place_is_tuned_on_clones() -> None:

@@ -2768,6 +2768,9 @@ class Kernel(Generic[Parameters]):
     def where(self, **bindings: int) -> Kernel[Parameters]:
         ...
 
+    def with_hints(self, *, num_ctas: int=..., occupancy: int=..., num_worker_warps: int=..., latency: int=...) -> Kernel[Parameters]:
+        ...
+
 class _SimtKernel(Kernel[Parameters]):
 
     def where(self, **bindings: int) -> _SimtKernel[Parameters]:

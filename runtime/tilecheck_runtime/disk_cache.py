@@ -69,6 +69,11 @@ def disable() -> None:
         _folder = None
 
 
+def folder() -> Path | None:
+    """The folder in use, None while the disk is not."""
+    return _folder
+
+
 def statistics() -> Statistics:
     """Counts since `enable`."""
     return _counts

@@ -2,14 +2,17 @@
 
 The order is: read and check the kernel (once), bind the arguments, bind the Dims, find the grid, check the kernel for
 these extents (once per extents), evaluate the launch conditions, and last take the borrows, so that an op that fails to
-build holds nothing. Everything but compilation happens at every call, cached kernels included. If the outputs do not
-define a grid, conditions wait for `with_grid`.
+build holds nothing. If the outputs do not define a grid, conditions wait for `with_grid`.
+
+Arguments are bound and borrows taken at every call. What lies between is decided once per `facts`: everything that it
+reads, so that a later call which says the same cannot come to another decision.
 
 The value of a launch is the tuple of its tensor arguments in the order of the signature: `op.first()` is the first one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +34,7 @@ from tilecheck_runtime.ledger import Access, Loan, hold
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
-from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
+from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -48,6 +51,8 @@ class Plan:
     arguments: tuple[Argument, ...]
     dims: dict[str, int]
     grid: Grid | None
+    hints: Mapping[str, int]
+    decision: Decision | None = None
 
     @property
     def name(self) -> str:
@@ -74,10 +79,17 @@ class Plan:
         if self.grid is not None:
             check_conditions(report, self.arguments, self.dims, self.grid)
 
+    def compile(self) -> Any:
+        """The compiled kernel."""
+        if self.decision is None:
+            return self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        if self.decision.program is None:
+            self.decision.program = self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        return self.decision.program
+
     def work(self, grid: Grid) -> Launch:
         """The launch as the backend takes it, compiled."""
-        program = self.kernel.program(default(), self.arguments, self.dims)
-        return Launch(self.name, program, {a.param.name: _operand(a) for a in self.arguments}, grid)
+        return Launch(self.name, self.compile(), {a.param.name: _operand(a) for a in self.arguments}, grid)
 
 
 class LaunchOp(DeviceOp[Tensors]):
@@ -118,7 +130,7 @@ class LaunchOp(DeviceOp[Tensors]):
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
         self._close()
-        self.plan.kernel.program(default(), self.plan.arguments, self.plan.dims)
+        self.plan.compile()
 
     def discard(self) -> None:
         """End the op without running it."""
@@ -143,12 +155,26 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
     BorrowError for a conflict; nothing is held then.
     """
-    checked = checked_kernel(kernel.fn) if kernel.track == "tile" else simt_kernel(kernel, args, kwargs)
+    if kernel.track != "tile":
+        simt = simt_kernel(kernel, args, kwargs)
+        plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
+        return LaunchOp(plan, _take(plan))
+    checked = checked_kernel(kernel.fn)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
-    dims = bind_dims(checked.kernel, arguments, kernel.bindings)
-    plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments))
-    plan.check()
+    facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
+    decision = checked.decisions.get(facts)
+    if decision is None:
+        plan = _decided(checked, arguments, kernel)
+        decision = checked.remember(facts, Decision(plan.dims, plan.grid))
+    plan = Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
     return LaunchOp(plan, _take(plan))
+
+
+def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...], called: KernelObject) -> Plan:
+    dims = bind_dims(kernel.kernel, arguments, called.bindings)
+    plan = Plan(kernel, arguments, dims, infer_grid(kernel.kernel.name, arguments), called.hints)
+    plan.check()
+    return plan
 
 
 def _take(plan: Plan) -> tuple[Loan, ...]:

@@ -45,7 +45,7 @@ from tilecheck_runtime.backends import Backend, Grid
 from tilecheck_runtime.binding import Argument
 from tilecheck_runtime.errors import KernelRejected, LaunchRefused
 from tilecheck_runtime.partition import Partition
-from tilecheck_runtime.specialise import Once, environment
+from tilecheck_runtime.specialise import NO_HINTS, Once, environment
 from tilecheck_runtime.tensor import Tensor
 
 
@@ -107,8 +107,14 @@ class SimtKernel:
         """The launch conditions; extents do not change them."""
         return self.conditions
 
-    def program(self, backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Any:
-        """The compiled kernel."""
+    def program(
+        self,
+        backend: Backend,
+        arguments: Sequence[Argument],
+        dims: Mapping[str, int],
+        hints: Mapping[str, int] = NO_HINTS,
+    ) -> Any:
+        """The compiled kernel; a SIMT kernel has no hints."""
         key = (backend.name, tuple(sorted(dims.items())))
         return self.programs.get(
             key, lambda: backend.compile_simt(self.proof, self.block, self.shared, dims, self.function)

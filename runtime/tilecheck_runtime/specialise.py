@@ -3,7 +3,8 @@
 A kernel is read and checked symbolically at its first call, checked again for each new set of extents, and compiled for
 each new key. The key holds whatever may change the generated code and nothing else: extents of Dims, dtypes, which axis
 lies contiguous, how strongly addresses and strides divide (powers of two up to 16, never more than is true of this very
-view), how strongly extents do (up to the largest tile, so that code for ragged edges can be left out), and map shapes. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
+view), how strongly extents do (up to the largest tile, so that code for ragged edges can be left out), map shapes, and
+hints. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
 
 A kernel is read again when something it refers to changes: a module constant, a helper, a value of its closure. Each step
 is single flight: threads that ask for the same thing wait for one of them to do it, and a failure is forgotten.
@@ -19,7 +20,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from tilecheck.checked import Fault
@@ -32,7 +33,7 @@ from tilecheck.surface.dims import DimClass
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck.verify.tile import Argument as Opened
 from tilecheck.verify.tile import TileReport, check_kernel
-from tilecheck_runtime.backends import Backend
+from tilecheck_runtime.backends import Backend, default
 from tilecheck_runtime.binding import Argument, TensorArgument
 from tilecheck_runtime.contracts import partners
 from tilecheck_runtime.errors import KernelRejected
@@ -42,8 +43,11 @@ V = TypeVar("V")
 
 # Facts stronger than this change no code.
 DIVISOR = 16
+# Calls of different facts that a kernel remembers.
+DECISIONS = 256
 # `package.module.CONSTANT` is looked up this deep.
 MAX_DOTS = 4
+NO_HINTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Once(Generic[K, V]):
@@ -97,15 +101,19 @@ class Key:
     backend: str
     dims: tuple[tuple[str, int], ...]
     arguments: tuple[TensorKey | None, ...]
+    hints: tuple[tuple[str, int], ...] = ()
 
 
-def key_of(backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Key:
+def key_of(
+    backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int], hints: Mapping[str, int] = NO_HINTS
+) -> Key:
     """The key of a call."""
     largest = max((DIVISOR, *(1 << (size.bit_length() - 1) for size in dims.values())))
     return Key(
         backend.name,
         tuple(sorted(dims.items())),
         tuple(tensor_key(a, largest) if isinstance(a, TensorArgument) else None for a in arguments),
+        tuple(sorted(hints.items())),
     )
 
 
@@ -136,6 +144,47 @@ def _divisor(number: int, largest: int = DIVISOR) -> int:
 
 
 @dataclass(slots=True)
+class Decision:
+    """What one set of facts led to: the Dims, the grid if the outputs define one, and the program once it is compiled.
+
+    Extents, dtypes and launch conditions have been checked for them.
+    """
+
+    dims: dict[str, int]
+    grid: tuple[int, int, int] | None
+    program: Any = None
+
+
+def facts_of(
+    kernel: CheckedKernel, arguments: Sequence[Argument], bindings: Mapping[str, int], hints: Mapping[str, int]
+) -> Hashable:
+    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel.
+
+    Floats matter to `requires` alone.
+    """
+    facts: list[Hashable] = [default().name, *bindings.items(), *hints.items()]
+    floats = kernel.kernel.options.get("requires") is not None
+    for argument in arguments:
+        if isinstance(argument, TensorArgument):
+            elements = argument.elements
+            base = 0 if elements.allocation is None else elements.allocation.buffer.address % DIVISOR
+            facts.append(
+                (
+                    elements.allocation is None,
+                    base,
+                    elements.layout,
+                    elements.dtype.name,
+                    argument.tile,
+                    argument.exact,
+                    argument.mapping,
+                )
+            )
+        elif floats or not isinstance(argument.value, float):
+            facts.append(argument.value)
+    return tuple(facts)
+
+
+@dataclass(slots=True)
 class CheckedKernel:
     """A kernel that passed the checks for all extents, and its specialisations so far."""
 
@@ -144,6 +193,13 @@ class CheckedKernel:
     partners: tuple[tuple[str, str], ...]
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
+    decisions: dict[Hashable, Decision] = field(default_factory=dict)
+
+    def remember(self, facts: Hashable, decision: Decision) -> Decision:
+        """Keep a decision, and of too many the later ones."""
+        while len(self.decisions) >= DECISIONS:
+            self.decisions.pop(next(iter(self.decisions), None), None)
+        return self.decisions.setdefault(facts, decision)
 
     def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> TileReport:
         """The kernel checked for these extents and, where annotations are open, these dtypes and ranks.
@@ -158,11 +214,22 @@ class CheckedKernel:
         key = (tuple(sorted(dims.items())), tuple(opened.items()))
         return self.reports.get(key, lambda: checked(self.kernel, dims, opened))
 
-    def program(self, backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int]) -> Any:
+    def program(
+        self,
+        backend: Backend,
+        arguments: Sequence[Argument],
+        dims: Mapping[str, int],
+        hints: Mapping[str, int] = NO_HINTS,
+    ) -> Any:
         """The compiled kernel for these arguments."""
-        key = key_of(backend, arguments, dims)
+        key = key_of(backend, arguments, dims, hints)
+        for listen in listeners:
+            listen(self.report(arguments, dims), key)
         return self.programs.get(key, lambda: backend.compile(self.report(arguments, dims), key, dims))
 
+
+# Told of every specialisation that is asked for, compiled before or not; `export.py` listens.
+listeners: list[Callable[[TileReport, Key], None]] = []
 
 _kernels: weakref.WeakKeyDictionary[FunctionType, Once[Hashable, CheckedKernel]] = weakref.WeakKeyDictionary()
 _kernels_lock = threading.Lock()

@@ -4,7 +4,8 @@
                         lambda BM, BN, BK: (z.partition(BM, BN), x, y))
     found.op().sync()
 
-A configuration binds the kernel's Dims of that name, and `make(**config)` gives the arguments. Trials never touch the
+A configuration binds the kernel's Dims of that name, and `make(**config)` gives the arguments. Hints of the Tile IR compiler
+are tuned along: `{"BM": 128, "BN": 128, "BK": 64, "num_worker_warps": 8}`; `make` does not get them. Trials never touch the
 caller's data: every argument that the kernel may write is cloned, so a kernel that reads what it writes may be tuned too.
 
 The gate: what a configuration computes must equal `expected`, or, without it, what the first configuration that ran
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from tilecheck.ir.printer import show_kernel
+from tilecheck.surface.hints import HINTS
 from tilecheck.surface.kernel import Kernel
 from tilecheck.surface.names import dims_of
 from tilecheck_runtime.backends import Array, default
@@ -103,8 +105,11 @@ def autotune(
 
 
 def _launch(kernel: Kernel, config: Config, make: Make) -> LaunchOp:
-    bound = kernel.where(**{name: value for name, value in config.items() if name in dims_of(kernel.fn)})
-    op = bound(*make(**config))
+    dims = dims_of(kernel.fn)
+    hints = {name: value for name, value in config.items() if name in HINTS and name not in dims}
+    rest = {name: value for name, value in config.items() if name not in hints}
+    bound = kernel.where(**{name: value for name, value in rest.items() if name in dims})
+    op = (bound.with_hints(**hints) if hints else bound)(*make(**rest))
     assert isinstance(op, LaunchOp)
     return op
 

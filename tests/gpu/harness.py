@@ -14,13 +14,16 @@ import numpy.typing as npt
 
 from tilecheck.interp import tile as interpreter
 from tilecheck.interp.arguments import TensorArgument, TileMap
-from tilecheck.ir.kernel import TensorParam
+from tilecheck.ir.kernel import ScalarParam, TensorParam
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends.numba_cuda.compile import build
+from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
+from tilecheck_runtime.backends.numba_cuda.lower import Lowered
 from tilecheck_runtime.backends.numba_cuda.lower import lower as lower_numba
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin
+from tilecheck_runtime.backends.tile_ir.lower import Lowered as TileLowered
 from tilecheck_runtime.backends.tile_ir.lower import lower as lower_tile
+from tilecheck_runtime.backends.tile_ir.specialise import SCALARS, scalar_kind
 from tilecheck_runtime.driver import Device
 
 Array = npt.NDArray[Any]
@@ -107,24 +110,34 @@ def strides_of(array: Array) -> tuple[int, ...]:
     return tuple(s // host.itemsize for s in host.strides)
 
 
-def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[str, Array]:
-    """What the numba-cuda lowering leaves in the written arrays. Raises AssertionError with the record of a fault."""
-    on = OnDevice(device, call)
-    facts = {
-        n: Facts.of(dtype_name(call.arguments[n]), address, call.arguments[n].shape, strides_of(call.arguments[n]))
-        for n, address in on.addresses.items()
-    }
-    code = lower_numba(call.report, facts, maps={n: m.shape for n, m in call.maps.items()}, threads=threads)
-    binary = build(
+def arrays_of(call: Call) -> dict[str, Array]:
+    """The array arguments."""
+    return {n: a for n, a in call.arguments.items() if isinstance(a, np.ndarray)}
+
+
+def numba_binary(
+    call: Call, capability: tuple[int, int], addresses: Mapping[str, int], threads: int | None = None
+) -> tuple[Lowered, Binary]:
+    """The numba-cuda kernel of a call; needs no device. `addresses` matter by their alignment."""
+    facts = {n: Facts.of(dtype_name(a), addresses[n], a.shape, strides_of(a)) for n, a in arrays_of(call).items()}
+    maps = {n: m.shape for n, m in call.maps.items()}
+    code = lower_numba(call.report, facts, maps=maps, threads=threads, capability=capability)
+    return code, build(
         code.name,
         code.source,
         code.namespace,
         code.identity,
         code.formats,
         code.threads,
-        device.capability,
+        capability,
         blocks_per_multiprocessor=code.resident,
     )
+
+
+def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[str, Array]:
+    """What the numba-cuda lowering leaves in the written arrays. Raises AssertionError with the record of a fault."""
+    on = OnDevice(device, call)
+    code, binary = numba_binary(call, device.capability, on.addresses, threads)
     function = device.load(binary.image, binary.entry)
     if code.shared + function.shared_bytes > device.limits.shared_per_block:
         function.allow_shared(code.shared)
@@ -142,17 +155,16 @@ def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[s
     return found
 
 
-def tile_facts(call: Call, addresses: Mapping[str, int]) -> dict[str, ArrayFacts]:
+def tile_facts(call: Call) -> dict[str, ArrayFacts]:
     """What the Tile IR compiler may rely on."""
     facts: dict[str, ArrayFacts] = {}
-    for name in addresses:
-        array = call.arguments[name]
+    for name, array in arrays_of(call).items():
         strides = strides_of(array)
         facts[name] = ArrayFacts(
             dtype_name(array),
             array.ndim,
             array.size >= 2**31,
-            strides[-1] == 1,
+            array.ndim > 0 and strides[-1] == 1,
             16,
             tuple(min(n & -n, 16) for n in array.shape),
             tuple(min(s & -s, 16) for s in strides),
@@ -160,14 +172,19 @@ def tile_facts(call: Call, addresses: Mapping[str, int]) -> dict[str, ArrayFacts
     return facts
 
 
+def tile_binary(call: Call, architecture: str) -> tuple[TileLowered, bytes, str]:
+    """The Tile IR kernel of a call and its entry; needs no device. Raises `NoLowering`."""
+    lowered = lower_tile(call.report, {n: m.shape for n, m in call.maps.items()})
+    kernel = call.report.kernel
+    scalars = {p.name: SCALARS[scalar_kind(p)][0] for p in kernel.params if isinstance(p, ScalarParam)}
+    return lowered, *compile_cubin(lowered, kernel, tile_facts(call), scalars, architecture)
+
+
 def with_tile_ir(device: Device, call: Call) -> dict[str, Array]:
     """What the Tile IR lowering leaves in the written arrays."""
+    lowered, image, entry = tile_binary(call, f"sm_{device.capability[0]}{device.capability[1]}")
     on = OnDevice(device, call)
-    facts = tile_facts(call, on.addresses)
-    lowered = lower_tile(call.report, {n: m.shape for n, m in call.maps.items()})
-    scalars = {n: "f32" if isinstance(v, float) else "i64" for n, v in call.arguments.items() if n not in facts}
-    architecture = f"sm_{device.capability[0]}{device.capability[1]}"
-    image, entry = compile_cubin(lowered, call.report.kernel, facts, scalars, architecture)
+    facts = tile_facts(call)
     function = device.load(image, entry)
     formats, values = "", []
     for param in call.report.kernel.params:
@@ -177,10 +194,10 @@ def with_tile_ir(device: Device, call: Call) -> dict[str, Array]:
             formats += "P" + letter * (2 * value.ndim)
             values += [on.addresses[param.name], *value.shape, *strides_of(value)]
         else:
-            formats += "f" if isinstance(value, float) else "q"
+            formats += SCALARS[scalar_kind(param)][1]
             values.append(value)
     if lowered.checks:
-        formats += "Pqq"
+        formats += "Pii"
         values += [on.record, 1, 1]
     function.pack(formats, values).launch(call.grid, (1, 1, 1), 0, on.stream)
     found = on.results()

@@ -1,4 +1,8 @@
-"""Every op on the device against the interpreter: ragged shapes, every dtype that the op takes."""
+"""Interpreter, numba-cuda and Tile IR on the device: every op and dtype, every example, every kernel of the library.
+
+Tolerances: an op's is stated with its case, in units of its dtype at the value's size (`UNIT`); for whole kernels it is the
+tuner's table, `tune.TOLERANCE`, relative to the largest value. Integers and truth values are equal.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gpu.harness import Call, interpreted, with_numba, with_tile_ir
+from tests.gpu.harness import Array, Call, dtype_name, interpreted, with_numba, with_tile_ir
+from tests.gpu.recorded import on_cpu, programs, record
 from tests.op_kernels import CASES, Case
 from tests.test_numba_cuda_lowering import kernels, report_of, sizes_of
 from tilecheck.surface.dtypes import DTYPES
 from tilecheck_runtime.backends.tile_ir.lower import NoLowering
 from tilecheck_runtime.driver import Device
+from tilecheck_runtime.tune import TOLERANCE
 
 pytestmark = pytest.mark.gpu
 
@@ -90,3 +96,36 @@ def test_tile_ir_agrees_with_the_interpreter(kernels: ModuleType, case: Case) ->
     except NoLowering as refused:
         pytest.skip(str(refused))
     agree(case, got, interpreted(call)["z"])
+
+
+recorded = pytest.mark.skipif(not on_cpu(), reason="launches are recorded with TILECHECK_DEVICE=cpu")
+
+
+def equal(name: str, got: dict[str, Array], expected: dict[str, Array]) -> None:
+    """The written arrays of a kernel, within the dtype's tolerance of the largest value."""
+    assert set(got) == set(expected)
+    for array, wanted in expected.items():
+        tolerance = TOLERANCE.get(dtype_name(wanted), 0.0)
+        a, b = got[array].astype(np.float64), wanted.astype(np.float64)
+        largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * largest, err_msg=f"`{array}` of `{name}`")
+
+
+@recorded
+@pytest.mark.parametrize("program", programs())
+def test_numba_cuda_computes_what_the_interpreter_does(program: str) -> None:
+    for launch in record(program):
+        equal(launch.name, with_numba(device(), launch.call), launch.expected)
+
+
+@recorded
+@pytest.mark.parametrize("program", programs())
+def test_tile_ir_computes_what_the_interpreter_does(program: str) -> None:
+    refused = []
+    for launch in record(program):
+        try:
+            equal(launch.name, with_tile_ir(device(), launch.call), launch.expected)
+        except NoLowering as reason:
+            refused.append(str(reason))
+    if refused:
+        pytest.skip("; ".join(refused))

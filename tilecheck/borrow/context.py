@@ -137,13 +137,16 @@ class Context:
         return NOTHING
 
     def made_kernel(self, node: ir.Call) -> Value:
-        """The kernel that `tc.adopt(kernel)` or `kernel.where(...)` makes, nothing if it is neither."""
+        """The kernel that `tc.adopt(kernel)`, `kernel.where(...)` or `kernel.with_hints(...)` makes, else nothing."""
         if canonical(node.func) == "tilecheck.adopt" and node.args:
             kernel = self.known(node.args[0].value)
             return KernelValue(adopted(kernel.facts)) if isinstance(kernel, KernelValue) else NOTHING
-        if not isinstance(node.func, ir.Attr) or node.func.name != "where":
+        if not isinstance(node.func, ir.Attr) or node.func.name not in ("where", "with_hints"):
             return NOTHING
-        kernel = self.known(node.func.base)
+        base = node.func.base
+        kernel = self.made_kernel(base) if isinstance(base, ir.Call) else self.known(base)
+        if node.func.name == "with_hints":
+            return kernel if isinstance(kernel, KernelValue) else NOTHING
         if not isinstance(kernel, KernelValue) or any(arg.name is None for arg in node.args):
             return NOTHING
         bound = dict(kernel.bound)

@@ -180,7 +180,7 @@ def _pieces_method(
 
 
 def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: str) -> Operand | None:
-    if method == "where":
+    if method in ("where", "with_hints"):
         for arg in node.args:
             low.read(arg.value)
         return Operand(None, low.made_kernel(node))

@@ -7,7 +7,7 @@ checking or launching on the CPU would not work; a missing GPU is no fault.
 
 from __future__ import annotations
 
-import importlib.util
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,12 +86,23 @@ def _cuda() -> Iterator[Fact]:
     if _installed("numba-cuda") is not None and numpy is not None and _numbers(numpy) >= (2, 5):
         yield Fact("missing", f"numba-cuda does not import with numpy {numpy}", 'pip install "numpy<2.5"')
     yield from _device()
-    if importlib.util.find_spec("cuda") is not None and _installed("cuda-tile") is not None:
-        yield Fact("ok", f"cuda-tile {_installed('cuda-tile')}", "the `tile-ir` backend")
-    else:
-        yield Fact(
-            "missing", "cuda-tile is not installed", 'pip install "tilecheck[tile-ir]" for the `tile-ir` backend'
-        )
+    yield from _tile_ir()
+
+
+def _tile_ir() -> Iterator[Fact]:
+    """The second compiler: its package, and `tileiras`, which comes in a package of its own or with a toolkit."""
+    step = 'pip install "tilecheck[tile-ir]" for the `tile-ir` backend; without it numba-cuda compiles every kernel'
+    package = _installed("cuda-tile")
+    if package is None:
+        yield Fact("missing", "cuda-tile is not installed", step)
+        return
+    compiler = _installed("nvidia-cuda-tileiras")
+    if compiler is None and shutil.which("tileiras") is None:
+        yield Fact("missing", f"cuda-tile {package} is there, its compiler `tileiras` is not", step)
+        return
+    whose = f"tileiras {compiler}" if compiler is not None else "the toolkit's tileiras"
+    use = "the `tile-ir` backend, which gets the kernels that multiply matrices"
+    yield Fact("ok", f"cuda-tile {package} with {whose}", use)
 
 
 def _device() -> Iterator[Fact]:

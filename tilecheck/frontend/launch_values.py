@@ -170,9 +170,7 @@ class HostValues(ABC):
             if name == "map":
                 return replace(owner, blocks=keyword.get("blocks", UNKNOWN))
             return replace(owner, exact=False) if name == "prefix" else UNKNOWN
-        if name == "where" and self._kernel(owner) is not None:
-            return owner
-        if isinstance(owner, Contracted) and name == "where":
+        if name in ("where", "with_hints") and (isinstance(owner, Contracted) or self._kernel(owner) is not None):
             return owner
         if isinstance(owner, Op) and name == "with_grid":
             positional, _ = self._arguments(node)

@@ -71,6 +71,9 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
         yield "assumed of every launch:"
         for assumption in kernel.assumptions:
             yield f"  {assumption}"
+    if kernel.compiler:
+        yield ""
+        yield f"compiled on a GPU by {kernel.compiler}"
 
 
 def proof_page(notes: Sequence[str], barriers: Sequence[str]) -> str:

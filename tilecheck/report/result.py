@@ -46,6 +46,8 @@ class KernelSummary:
     accesses: tuple[ShownAccess, ...] = ()
     # What a launch must satisfy so that no lane beyond an array's edge reaches a result.
     ragged: tuple[str, ...] = ()
+    # Which compiler a tile kernel gets on a GPU, and why.
+    compiler: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tilecheck.checked import Checked
+from tilecheck.ir.compilers import preference
 from tilecheck.ir.kernel import Kernel
 from tilecheck.report.result import KernelSummary, Shown, ShownAccess
 from tilecheck.verify.verdict import Answer, Property
@@ -20,7 +21,8 @@ def _each(checked: Checked) -> Iterator[KernelSummary]:
     for tile in checked.tile:
         accesses = tuple(ShownAccess(a.line, a.array, a.axis, a.rung, a.reason) for a in tile.accesses)
         ragged = tuple(dict.fromkeys(c.text for c in tile.conditions if c.rule == "void-lanes"))
-        yield replace(_summary(tile.kernel, (), tile.verdicts, accesses), ragged=ragged)
+        compiler = str(preference(tile.kernel))
+        yield replace(_summary(tile.kernel, (), tile.verdicts, accesses), ragged=ragged, compiler=compiler)
     for simt in checked.simt:
         yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
 

@@ -1,7 +1,8 @@
 """Kernel objects: what the decorators `kernel`, `simt` and `adopt` return.
 
 A decorator only stores the function. Its source is read, checked and cached at the first call, by the runtime, which is
-loaded then; calling never runs the body, it builds a lazy op. `where(BK=64)` returns a kernel with more extents bound.
+loaded then; calling never runs the body, it builds a lazy op. `where(BK=64)` returns a kernel with more extents bound,
+`with_hints(occupancy=2)` one with advice for the compiler.
 
 Invariant: a kernel object never changes; equal objects launch the same code.
 
@@ -22,6 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from tilecheck.surface.dims import DimClass
 from tilecheck.surface.errors import UsageError
+from tilecheck.surface.hints import refusal
 from tilecheck.surface.names import dims_of
 
 Track = Literal["tile", "simt", "numba"]
@@ -29,14 +31,22 @@ Track = Literal["tile", "simt", "numba"]
 
 class Kernel:
     """A function that becomes a kernel at its first call. `fn` is the function as written, `options` what the decorator
-    was given, `bindings` the values that `where` bound, by the extent's name.
+    was given, `bindings` the values that `where` bound, by the extent's name, `hints` those of `with_hints`.
     """
 
-    def __init__(self, fn: Any, track: Track, options: Mapping[str, object], bindings: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        fn: Any,
+        track: Track,
+        options: Mapping[str, object],
+        bindings: Mapping[str, int],
+        hints: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.fn = fn
         self.track: Track = track
         self.options: Mapping[str, object] = MappingProxyType(dict(options))
         self.bindings: Mapping[str, int] = MappingProxyType(dict(bindings))
+        self.hints: Mapping[str, int] = MappingProxyType(dict(hints))
         update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +69,23 @@ class Kernel:
         known = dims_of(self.fn)
         for name, value in bindings.items():
             self._check_binding(name, value, known)
-        return Kernel(self.fn, self.track, self.options, {**self.bindings, **bindings})
+        return Kernel(self.fn, self.track, self.options, {**self.bindings, **bindings}, self.hints)
+
+    def with_hints(self, **hints: int) -> Kernel:
+        """The kernel with advice for the Tile IR compiler, which changes speed and never a result: `num_ctas`,
+        `occupancy`, `num_worker_warps`, `latency`. Later hints replace earlier ones; other compilers ignore them.
+
+        Raises `UsageError` for a name or a value that is none, and for a SIMT kernel.
+        """
+        if self.track != "tile":
+            raise UsageError(
+                f"`{self.fn.__name__}` is a SIMT kernel, hints are for tile kernels", "state its block with `block=`"
+            )
+        for name, value in hints.items():
+            wrong = refusal(name, value)
+            if wrong is not None:
+                raise UsageError(f"`{self.fn.__name__}.with_hints`: {wrong}")
+        return Kernel(self.fn, self.track, self.options, self.bindings, {**self.hints, **hints})
 
     def _check_binding(self, name: str, value: object, known: Mapping[str, tuple[DimClass, ...]]) -> None:
         kernel = f"`{self.fn.__name__}`"
@@ -94,14 +120,14 @@ class Kernel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Kernel):
             return NotImplemented
-        mine = (self.fn, self.track, self.options, self.bindings)
-        return mine == (other.fn, other.track, other.options, other.bindings)
+        mine = (self.fn, self.track, self.options, self.bindings, self.hints)
+        return mine == (other.fn, other.track, other.options, other.bindings, other.hints)
 
     def __hash__(self) -> int:
         return hash((self.fn, self.track, tuple(sorted(self.bindings.items()))))
 
     def __repr__(self) -> str:
-        bound = ", ".join(f"{name}={value}" for name, value in self.bindings.items())
+        bound = ", ".join(f"{name}={value}" for name, value in {**self.bindings, **self.hints}.items())
         return f"<{self.track} kernel {self.fn.__name__}{f' where {bound}' if bound else ''}>"
 
 

@@ -306,6 +306,13 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
         if guarded(guard):
             continue
         if by_block and grid.kind != "const":
+            if not by_thread:
+                # The last block's first element is inside: its tile may hang over.
+                tiles = [num(k) for k in multiples[1:]]
+                tiles += [s for s in _inputs(suspect)[1] if s.symbol in position.symbols]
+                for tile in tiles:
+                    last = mul(tile, add(grid, num(-1)))
+                    yield Condition(f"{words(length)} > {words(tile)} * ({words(grid)} - 1)", lt(last, length))
             for k in multiples:
                 yield at_least(length, scale(grid, k))
             for scalar in _inputs(suspect)[1]:

@@ -134,7 +134,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
     found = sorted(proof.suspects.get(name, []), key=lambda s: -s.standing)
     open_ones = [s for s in found if s.standing > Standing.EXCUSED]
     for suspect in open_ones:
-        if not _may_refute(suspect):
+        if not _may_refute(suspect, kernel_sized=proof.entry.run.kernel.track == "cutile"):
             continue
         seen = replayer.replay(suspect)
         if seen is not None:
@@ -178,16 +178,19 @@ def _alone(proof: Proof, name: Property) -> Answer:
     return Answer(Verdict.PROVEN)
 
 
-def _may_refute(suspect: Suspect) -> bool:
+def _may_refute(suspect: Suspect, *, kernel_sized: bool) -> bool:
     """Whether a stray index is the kernel's own fault, or wants a relation that a launch may well keep.
 
     It is the kernel's if a launch shows all that it depends on, if the guard compares with this very extent, or if the
-    index goes below zero without help from a scalar.
+    index goes below zero without help from a scalar. The grid of a tile kernel fits its arrays (`kernel_sized`), so
+    there the guard says nothing.
     """
     check, guard, question = suspect.check, suspect.guard, suspect.question
     if suspect.property is not Property.IN_BOUNDS or check is None or guard is None or question is None:
         return True
-    if not any(s.taint is Taint.INPUT for s in question.first) or check.length.symbols & guard.symbols:
+    if not any(s.taint is Taint.INPUT for s in question.first):
+        return True
+    if check.length.symbols & guard.symbols and not kernel_sized:
         return True
     scalars = {s for s in check.position.symbols if s.taint is Taint.INPUT and not s.name.startswith(("block", "grid"))}
     return not scalars and suspect.model is not None and _below_zero(check.position, suspect.model)

@@ -6,21 +6,34 @@ they fit, which the specialisation key knows.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import io
 import linecache
 import math
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.tile_ir.lower import Lowered
-from tilecheck_runtime.backends.tile_ir.words import CT_DTYPE
+from tilecheck_runtime.backends.tile_ir.words import CT_DTYPE, NoLowering
+from tilecheck_runtime.specialise import NO_HINTS
+
+# Where the kernel cache says which compiler filled it, for machines that have none.
+_VERSION_KEY = disk_cache.key_of("tile-ir compiler")
 
 
 class NotInstalled(Exception):
-    """The `cuda-tile` package or its compiler is missing."""
+    """The `cuda-tile` package or its compiler is missing; `step` supplies it."""
+
+    step = "`pip install 'tilecheck[tile-ir]'`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +53,98 @@ class ArrayFacts:
 FAULT = ArrayFacts("i64", 1, False, True, 8, (1,), (1,))
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """Launch hints of cuTile; None leaves the choice to the compiler."""
-
-    num_ctas: int | None = None
-    occupancy: int | None = None
-    num_worker_warps: int | None = None
-
-
 def compile_cubin(
     lowered: Lowered,
     kernel: Kernel,
     facts: Mapping[str, ArrayFacts],
     scalars: Mapping[str, str],
     architecture: str,
-    hints: Hints = Hints(),
+    hints: Mapping[str, int] = NO_HINTS,
 ) -> tuple[bytes, str]:
     """The cubin for `architecture` (such as `sm_90`) and its entry symbol. `scalars` names each scalar's dtype.
 
-    Raises `NotInstalled` without `cuda-tile`; cuTile's own errors pass through, they would be bugs of the lowering.
+    A kernel kept on disk needs no compiler. Raises `NotInstalled` if there is neither, `NoLowering` for an architecture or
+    a kernel that `tileiras` refuses.
     """
     key = disk_cache.key_of(
-        "tile-ir", lowered.source, [(n, facts[n]) for n in sorted(facts)], sorted(scalars.items()), architecture, hints
+        "tile-ir",
+        compiler_version(),
+        lowered.source,
+        [(n, facts[n]) for n in sorted(facts)],
+        sorted(scalars.items()),
+        architecture,
+        sorted(hints.items()),
     )
     kept = disk_cache.read(key)
     if kept is not None:
         return kept, lowered.name
+    if not installed():
+        raise NotInstalled(missing())
+    image = _compiled(lowered, kernel, facts, scalars, architecture, hints)
+    disk_cache.write(_VERSION_KEY, compiler_version().encode())
+    disk_cache.write(key, image)
+    return image, lowered.name
+
+
+def missing() -> str | None:
+    """What this machine lacks for compiling through Tile IR, None if nothing."""
+    if _version("cuda-tile") is None:
+        return "the tile-ir backend needs the package `cuda-tile`"
+    compilers_on_path()
+    if shutil.which("tileiras") is None:
+        return "the tile-ir backend needs `tileiras`, the compiler of `cuda-tile`"
+    return None
+
+
+@cache
+def installed() -> bool:
+    """Whether this machine can compile through Tile IR."""
+    return missing() is None
+
+
+def compiler_version() -> str:
+    """The compiler that decides a binary: the one installed, else the one that filled the kernel cache, else none."""
+    if installed():
+        return f"cuda-tile {_version('cuda-tile')}, tileiras {_version('nvidia-cuda-tileiras')}"
+    kept = disk_cache.read(_VERSION_KEY)
+    return "" if kept is None else kept.decode()
+
+
+def _version(package: str) -> str | None:
     try:
-        import cuda.tile as ct
-        from cuda.tile import compilation
-    except ImportError:
-        raise NotInstalled("the tile-ir backend needs `cuda-tile`: `pip install 'tilecheck[tile-ir]'`") from None
-    file = f"<tilecheck tile-ir {lowered.name} {abs(hash(lowered.source)):x}>"
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def compilers_on_path() -> None:
+    """cuTile starts `tileiras`, which starts `ptxas`, by name; the wheels put them beside their package.
+
+    They come first: an older `ptxas` of a system-wide toolkit does not read what this `tileiras` writes.
+    """
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():
+        for found in sorted(Path(folder).glob("cu*/bin")):
+            os.environ["PATH"] = f"{found}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def _compiled(
+    lowered: Lowered,
+    kernel: Kernel,
+    facts: Mapping[str, ArrayFacts],
+    scalars: Mapping[str, str],
+    architecture: str,
+    hints: Mapping[str, int],
+) -> bytes:
+    import cuda.tile as ct
+    from cuda.tile import compilation
+
+    digest = hashlib.sha256(lowered.source.encode()).hexdigest()[:12]
+    file = f"<tilecheck tile-ir {lowered.name} {digest}>"
     linecache.cache[file] = (len(lowered.source), None, lowered.source.splitlines(keepends=True), file)
     scope: dict[str, Any] = {"ct": ct, "math": math}
     exec(compile(lowered.source, file, "exec"), scope)
-    options = {
-        name: value
-        for name, value in (
-            ("num_ctas", hints.num_ctas),
-            ("occupancy", hints.occupancy),
-            ("num_worker_warps", hints.num_worker_warps),
-        )
-        if value is not None
-    }
     constraints: list[Any] = []
     for param in kernel.params:
         if isinstance(param, TensorParam):
@@ -96,12 +156,16 @@ def compile_cubin(
     signature = compilation.KernelSignature(
         constraints, compilation.CallingConvention.cutile_python_v1(), symbol=lowered.name
     )
+    options = {name: value for name, value in hints.items() if name != "latency"}
     out = io.BytesIO()
-    compilation.export_kernel(
-        ct.kernel(scope[lowered.name], **options), [signature], out, gpu_code=architecture, output_format="cubin"
-    )
-    disk_cache.write(key, out.getvalue())
-    return out.getvalue(), lowered.name
+    try:
+        compilation.export_kernel(
+            ct.kernel(scope[lowered.name], **options), [signature], out, gpu_code=architecture, output_format="cubin"
+        )
+    except ct.TileError as refused:
+        said = next((line for line in str(refused).splitlines() if "error" in line), str(refused).partition("\n")[0])
+        raise NoLowering(f"`{lowered.name}` for {architecture}: {said.strip()}", kernel) from None
+    return out.getvalue()
 
 
 def _array(ct: Any, compilation: Any, facts: ArrayFacts) -> Any:

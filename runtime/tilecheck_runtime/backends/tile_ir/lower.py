@@ -89,11 +89,12 @@ class Lowered:
 class Lowering:
     """The state of one lowering."""
 
-    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]], latency: int | None = None) -> None:
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
         self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
         self.maps = maps
+        self.latency = latency
         self.lines: list[str] = []
         self.hoisted = report.hoisted
         self.in_place: dict[Node, list[int]] = {}
@@ -293,6 +294,8 @@ class Lowering:
                 raise AssertionError(f"a load of {type(source).__name__}")
         if call in self.in_place:
             index = self._checked_index(call, rest, source, shape)
+        if self.latency is not None:
+            extra += f", latency={self.latency}"
         return f"ct.load({text}, {index}, {shape}{extra})"
 
     def _checked_index(self, call: OpCall, items: Sequence[Expr], source: Type, shape: tuple[int, ...]) -> str:
@@ -467,12 +470,13 @@ def has_checks(report: TileReport) -> bool:
     return any(isinstance(n, Assert) or n.op in ASSERTING for n in asserts)
 
 
-def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None) -> Lowered:
-    """The cuTile function of a kernel whose `report` is that of a specialisation. Raises `NoLowering` for what cuTile does
-    not take.
+def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None, latency: int | None = None) -> Lowered:
+    """The cuTile function of a kernel whose `report` is that of a specialisation; `latency` is a hint for every load.
+
+    Raises `NoLowering` for what cuTile does not take.
     """
     kernel = report.kernel
-    low = Lowering(report, maps or {})
+    low = Lowering(report, maps or {}, latency)
     for node, kind in report.types.items():
         if isinstance(kind, TileType):
             odd = [e for e in low.shape(kind) if e & (e - 1)]

@@ -1,32 +1,28 @@
 """Tile IR kernels under our launch: from a report and a specialisation key to a loaded kernel.
 
 A cuTile block is one launch block of the driver with a single thread index; the compiler decides how many threads run it.
-`wanted` says which kernels `backend="auto"` sends here: those that multiply matrices, where the Tile IR compiler reaches
-what cuBLAS reaches.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-from tilecheck.ir.kernel import Binary, Kernel, OpCall, ScalarParam, TensorParam, walk
+from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Launch, Operand
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, NotInstalled, compile_cubin
 from tilecheck_runtime.backends.tile_ir.lower import Lowered, lower
-from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.backends.tile_ir.words import NoLowering
+from tilecheck_runtime.driver import Device, DriverError, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
 # Extents and strides are passed as 32-bit ints.
 _LIMIT = 2**31 - 1
-_SCALARS = {"int": ("i64", "q"), "float": ("f64", "d"), "bool": ("bool_", "?")}
+# A kernel scalar as the compiler and as the driver call it.
+SCALARS = {"int": ("i64", "q"), "float": ("f64", "d"), "bool": ("bool_", "?")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,16 @@ class TileProgram:
         """Whether a check remains in the kernel."""
         return self.lowered.checks
 
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel. Raises `LaunchRefused` beyond 32-bit extents."""
+        self.function.submit(*self._arguments(work, record), work.grid, (1, 1, 1), 0, stream)
+
     def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
         """A call that submits the kernel, its arguments packed once. Raises `LaunchRefused` beyond 32-bit extents."""
+        return self.function.pack(*self._arguments(work, record)).bound(work.grid, (1, 1, 1), 0, stream)
+
+    def _arguments(self, work: Launch, record: int) -> tuple[str, list[int | float]]:
+        """Formats and values of the parameters."""
         formats = ""
         values: list[int | float] = []
         for param in self.kernel.params:
@@ -61,47 +65,17 @@ class TileProgram:
                 formats += "P" + "i" * len(numbers)
                 values += [array.address, *numbers]
             else:
-                formats += _SCALARS[_kind(param)][1]
+                formats += SCALARS[scalar_kind(param)][1]
                 values.append(value)
         if self.checks:
             formats += "Pii"
             values += [record, 1, 1]
-        return self.function.pack(formats, values).bound(work.grid, (1, 1, 1), 0, stream)
-
-    def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel."""
-        self.bound(work, stream, record)()
+        return formats, values
 
 
-def _kind(param: object) -> str:
+def scalar_kind(param: object) -> str:
+    """`int`, `float` or `bool`."""
     return (param.kind or "int") if isinstance(param, ScalarParam) else "int"
-
-
-def wanted(report: TileReport) -> bool:
-    """Whether `backend="auto"` compiles this kernel through Tile IR, where that is installed."""
-    products = (n for n in walk(*report.kernel.body) if isinstance(n, OpCall | Binary))
-    return any(n.op in ("mma", "matmul", "@") for n in products)
-
-
-@cache
-def installed() -> bool:
-    """Whether `cuda-tile` is there."""
-    try:
-        return importlib.util.find_spec("cuda.tile") is not None
-    except ModuleNotFoundError:
-        return False
-
-
-@cache
-def _compilers_on_path() -> None:
-    """cuTile starts `tileiras`, which starts `ptxas`, by name; the wheels put them beside their package.
-
-    They come first: an older `ptxas` of a system-wide toolkit does not read what this `tileiras` writes.
-    """
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():
-        for found in sorted(Path(folder).glob("cu*/bin")):
-            os.environ["PATH"] = f"{found}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, ArrayFacts]:
@@ -116,20 +90,32 @@ def _facts(known: TensorKey) -> ArrayFacts:
     return ArrayFacts(known.dtype, rank, False, known.unit == rank - 1, known.address, extents, known.strides)
 
 
-def load(device: Device, report: TileReport, key: Key) -> TileProgram:
-    """Compile for `device` and load. Raises `NoLowering` for what cuTile does not take, `LaunchRefused` without it."""
+def compile_for(report: TileReport, key: Key, architecture: str) -> tuple[Lowered, bytes, str]:
+    """Text, cubin and entry symbol of one specialisation for `architecture` (such as `sm_90`); no GPU is needed.
+
+    Raises `NoLowering` for what cuTile does not take, `NotInstalled` without it.
+    """
     kernel = report.kernel
     maps = {
         param.name: known.map_shape
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    lowered = lower(report, maps)
-    _compilers_on_path()
-    scalars = {p.name: _SCALARS[_kind(p)][0] for p in kernel.params if isinstance(p, ScalarParam)}
-    architecture = f"sm_{device.capability[0]}{device.capability[1]}"
-    try:
-        image, entry = compile_cubin(lowered, kernel, facts_of(kernel, key), scalars, architecture)
-    except NotInstalled as error:
-        raise LaunchRefused(str(error)) from None
-    return TileProgram(kernel, lowered, device.load(image, entry))
+    hints = dict(key.hints)
+    lowered = lower(report, maps, latency=hints.get("latency"))
+    scalars = {p.name: SCALARS[scalar_kind(p)][0] for p in kernel.params if isinstance(p, ScalarParam)}
+    return lowered, *compile_cubin(lowered, kernel, facts_of(kernel, key), scalars, architecture, hints)
+
+
+def load(device: Device, report: TileReport, key: Key) -> TileProgram:
+    """Compile for `device` and load. Raises as `compile_for`, and `DriverError` for a cubin that the driver refuses."""
+    lowered, image, entry = compile_for(report, key, f"sm_{device.capability[0]}{device.capability[1]}")
+    return TileProgram(report.kernel, lowered, device.load(image, entry))
+
+
+def refused(kernel: str, reason: NoLowering | NotInstalled | DriverError) -> LaunchRefused:
+    """The error of a kernel that asks for Tile IR and cannot have it."""
+    if isinstance(reason, NotInstalled):
+        return LaunchRefused(f"`{kernel}`: {reason}", f'{reason.step}, or leave `backend="tile-ir"` out')
+    rule = "unsupported" if isinstance(reason, NoLowering) else "launch-contract"
+    return LaunchRefused(f"`{kernel}`: {reason}", 'use `backend="numba-cuda"`, or leave `backend` out', rule=rule)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tilecheck.ir.kernel import (
-    Node,
-)
+from tilecheck.ir.kernel import Kernel, Node
 
 CT_DTYPE: Final = {
     "f16": "float16",
@@ -99,7 +97,7 @@ ROWS: Final = {token: row for row, token in reversed(INFIX.items()) if not row.s
 class NoLowering(Exception):
     """An op or form that cuTile does not take; `what` names it in the user's words."""
 
-    def __init__(self, what: str, node: Node) -> None:
+    def __init__(self, what: str, node: Node | Kernel) -> None:
         super().__init__(f"the tile-ir backend does not compile {what}")
         self.what = what
         self.span = node.span
