@@ -87,7 +87,7 @@ def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tu
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    lowered = lower(report, facts_of(kernel, key), maps=maps)
+    lowered = lower(report, facts_of(kernel, key), maps=maps, capability=capability)
     binary = build(
         lowered.name,
         lowered.source,

@@ -159,7 +159,7 @@ def _compiled(
         compilation.export_kernel(
             ct.kernel(scope[lowered.name], **options), [signature], out, gpu_code=architecture, output_format="cubin"
         )
-    except (ct.TileCompilerExecutionError, ct.TileUnsupportedFeatureError) as refused:
+    except ct.TileError as refused:
         said = next((line for line in str(refused).splitlines() if "error" in line), str(refused).partition("\n")[0])
         raise NoLowering(f"`{lowered.name}` for {architecture}: {said.strip()}", kernel) from None
     return out.getvalue()
