@@ -192,3 +192,17 @@ def test_two_threads_capture_and_replay_at_once() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(work, range(8))) == [64.0 * value for value in range(8)]
+
+
+def test_a_graph_of_many_launches_on_one_tensor_adds_up() -> None:
+    z, one = tc.zeros(8), tc.ones(8)
+    op = tc.memcpy(z, one)
+    for _ in range(99):
+        op = op.then(lambda done: tc.memcpy(done, one))
+    graph = op.graph()
+    for _ in range(3):
+        graph.launch().sync()
+    assert z.numpy().tolist() == [1.0] * 8
+    assert refused(lambda: z.partition(8)).rule == "use-in-flight"
+    del graph
+    z.partition(8)

@@ -354,3 +354,28 @@ def test_slips_are_named_not_tracebacks() -> None:
     with pytest.raises(tc.UsageError, match="no array"):
         tc.asarray([1, [2]])
     k.move(z.partition(8), x).sync()
+
+
+def test_thousands_of_launches_need_no_wait_between_them() -> None:
+    z, one = tc.zeros(8), tc.ones(8)
+    running = [k.plus(z.partition(8), one, one).run() for _ in range(3000)]
+    with pytest.raises(tc.BorrowError, match="is writing it"):
+        z.numpy()
+    for op in running:
+        op.wait()
+    assert z.numpy().tolist() == [2.0] * 8
+
+
+def test_a_remembered_launch_is_refused_as_a_new_one_is() -> None:
+    z, x = tc.zeros(64), tc.arange(64).astype(f32)
+    for _ in range(3):
+        k.move(z.partition(16), x).sync()
+        assert refused(lambda: k.move(z.partition(16), tc.zeros(40))).rule == "shape-mismatch"
+        assert refused(lambda: k.move(z.partition(16), z)).rule == "borrow-conflict"
+        owned = tc.zeros(64).into_partition(16)
+        k.move(owned, x).sync()
+        owned.unpartition()
+        assert refused(lambda gone=owned: k.move(gone, x)).rule == "use-after-move"
+    op = k.move(z[:32].partition(16), x)
+    assert op.grid == (2, 1, 1)
+    op.sync()

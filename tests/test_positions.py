@@ -1,4 +1,4 @@
-"""`positions.places_of` agrees with libcst's own provider."""
+"""`positions.Places` agrees with libcst's own provider."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import libcst as cst
 import pytest
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from tilecheck.frontend.positions import places_of
+from tilecheck.frontend.positions import Places
 
 SOURCES = sorted((Path(__file__).parent.parent / "tilecheck" / "frontend").glob("*.py"))[:6]
 TEXTS = [path.read_text() for path in SOURCES if path.stem != "__init__"]
@@ -19,8 +19,16 @@ ODD = 'x = (\n  1,\n)\r\ns = """a\nb"""\nif x:\n\n    # c\n    pass ; y = -x\n@d
 def test_places_are_libcsts(text: str) -> None:
     module = cst.parse_module(text)
     expected = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
-    places = places_of(module)
-    assert len(places) == len(expected) > 10
-    for node, at in expected.items():
+    places = Places(module)
+    assert len(expected) > 10
+    # From the end, the middle and the start: the order of asking does not matter.
+    nodes = sorted(expected, key=lambda node: hash(node) % 7)
+    for node in nodes:
+        at = expected[node]
         if node is not module:
             assert places[node] == (at.start.line, at.start.column, at.end.line, at.end.column)
+
+
+def test_a_node_of_another_module_has_no_place() -> None:
+    with pytest.raises(KeyError):
+        Places(cst.parse_module("x = 1"))[cst.parse_module("x = 1").body[0]]

@@ -11,6 +11,7 @@ import pytest
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
 from tilecheck import Mut, Shared, Tensor, f32
+from tilecheck_runtime.backends.cpu import CPUStream
 from tilecheck_runtime.bench import Timing
 from tilecheck_runtime.tune import Tuned
 
@@ -59,6 +60,16 @@ def test_pairs_alternate_as_often() -> None:
     timing = tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
     assert len(timing) == 5 and timing.median > 0
     assert z.numpy().sum() == 64
+
+
+def test_an_op_starts_with_an_empty_cache_and_other_work_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(CPUStream, "flush", lambda self: flushed.append("flush"))
+    z, x = tc.zeros(64), tc.ones(64)
+    tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
+    assert len(flushed) == 6
+    tc.do_bench(lambda: None, warm_up=0, measured=1e-9)
+    assert len(flushed) == 6
 
 
 def test_errors_of_the_timed_function_pass_through() -> None:

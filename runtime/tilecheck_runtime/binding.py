@@ -75,18 +75,27 @@ def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kw
     Raises UsageError for a call that does not fit the signature, LaunchRefused for an argument of the wrong kind, rank
     or dtype, BorrowError for one that was moved.
     """
+    return tuple(
+        _tensor(kernel, param, value)
+        if isinstance(param, TensorParam)
+        else ScalarArgument(param, _scalar(kernel, param, value))
+        for param, value in zip(kernel.params, _in_order(kernel, signature, args, kwargs), strict=True)
+    )
+
+
+def _in_order(
+    kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    plain = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    if plain and not kwargs and len(args) == len(kernel.params):
+        return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         takes = ", ".join(f"`{p.name}`" for p in kernel.params)
         raise UsageError(f"`{kernel.name}` cannot be called like this: {error}", f"it takes {takes}") from None
     bound.apply_defaults()
-    return tuple(
-        _tensor(kernel, param, bound.arguments[param.name])
-        if isinstance(param, TensorParam)
-        else ScalarArgument(param, _scalar(kernel, param, bound.arguments[param.name]))
-        for param in kernel.params
-    )
+    return tuple(bound.arguments[param.name] for param in kernel.params)
 
 
 def _tensor(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgument:

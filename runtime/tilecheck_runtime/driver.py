@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 
 class DriverError(Exception):
@@ -71,42 +71,41 @@ class Limits:
     l2_bytes: int
 
 
-# Parameter formats for `Function.pack`: pointers and 64-bit integers, 32-bit integers, floats of two widths.
-_SIZES: Final = {"P": 8, "q": 8, "i": 4, "f": 4, "d": 8, "e": 2, "?": 1, "b": 1, "h": 2}
-
-
 class Packed:
-    """The arguments of one launch, laid out once. Not safe to change while another thread launches it."""
+    """The arguments of launches, laid out once: one format letter each, `P` pointer, `q`/`i` integers, `d`/`f` floats.
 
-    __slots__ = ("_addresses", "_buffer", "_function", "_offsets", "_raw", "formats")
+    The driver copies them when a kernel is submitted, so one layout serves launch after launch. Not safe to change while
+    another thread launches it.
+    """
+
+    __slots__ = ("_addresses", "_buffer", "_function", "_layout", "_raw", "formats")
 
     def __init__(self, function: Function, formats: str, values: Sequence[int | float]) -> None:
         import ctypes
 
-        offset, offsets = 0, []
-        for letter in formats:
-            size = _SIZES[letter]
-            offset = -(-offset // size) * size
-            offsets.append(offset)
-            offset += size
+        # Native sizes and alignment are those of kernel parameters.
         self.formats = formats
         self._function = function
-        self._offsets = tuple(offsets)
-        self._buffer = ctypes.create_string_buffer(max(offset, 8))
+        self._layout = struct.Struct(f"@{formats}")
+        self._buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
         base = ctypes.addressof(self._buffer)
+        sizes = (struct.calcsize(f"@{letter}") for letter in formats)
+        ends = (struct.calcsize(f"@{formats[: n + 1]}") for n in range(len(formats)))
+        offsets = [end - size for end, size in zip(ends, sizes, strict=True)]
         self._addresses = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
         self._raw = ctypes.addressof(self._addresses)
-        for position, value in enumerate(values):
-            self.set(position, value)
+        self.fill(values)
 
-    def set(self, position: int, value: int | float) -> None:
-        """Write argument `position`."""
-        letter = self.formats[position]
-        struct.pack_into("<Q" if letter == "P" else f"<{letter}", self._buffer, self._offsets[position], value)
+    def fill(self, values: Sequence[int | float]) -> None:
+        """Write all arguments."""
+        self._layout.pack_into(self._buffer, 0, *values)
 
     def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int) -> None:
         """Submit the kernel on `stream`. Raises `DriverError` if the driver refuses the configuration."""
-        self.bound(grid, block, shared, stream)()
+        driver = _bindings()
+        (status,) = driver.cuLaunchKernel(self._function.handle, *grid, *block, shared, stream, self._raw, 0)
+        if status != driver.CUresult.CUDA_SUCCESS:
+            _ok(f"launch of `{self._function.name}`", (status,))
 
     def bound(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int
@@ -126,10 +125,12 @@ class Packed:
 class Function:
     """A kernel of a loaded module. Keeps the module alive."""
 
-    __slots__ = ("handle", "local_bytes", "module", "name", "registers", "shared_bytes")
+    __slots__ = ("_lock", "_packed", "handle", "local_bytes", "module", "name", "registers", "shared_bytes")
 
     def __init__(self, module: Any, name: str) -> None:
         driver = _bindings()
+        self._lock = threading.Lock()
+        self._packed: dict[str, Packed] = {}
         self.module = module
         self.name = name
         self.handle: Any = _ok("cuModuleGetFunction", driver.cuModuleGetFunction(module, name.encode()))
@@ -150,6 +151,24 @@ class Function:
     def pack(self, formats: str, values: Sequence[int | float]) -> Packed:
         """Lay out the arguments: one format letter each, `P` pointer, `q`/`i` integers, `d`/`f` floats."""
         return Packed(self, formats, values)
+
+    def submit(
+        self,
+        formats: str,
+        values: Sequence[int | float],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+    ) -> None:
+        """Launch once with these arguments. Raises `DriverError` if the driver refuses the configuration."""
+        with self._lock:
+            packed = self._packed.get(formats)
+            if packed is None:
+                packed = self._packed[formats] = Packed(self, formats, values)
+            else:
+                packed.fill(values)
+            packed.launch(grid, block, shared, stream)
 
 
 class Device:

@@ -6,7 +6,7 @@ tensor has elements without an allocation: every shape rule applies to it, and n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime.backends import Strided
@@ -25,6 +25,9 @@ class Elements:
     layout: Layout
     dtype: DTypeClass
     writable: bool = True
+    # Worked out at the first use: every launch asks.
+    _region: Region | None = field(default=None, init=False, compare=False, repr=False)
+    _strided: Strided | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def meta(self) -> bool:
@@ -49,12 +52,19 @@ class Elements:
     @property
     def region(self) -> Region:
         """The bytes, in the count of the allocation's ledger."""
-        return self.layout.region(self.width, self.memory.base)
+        if self._region is None:
+            object.__setattr__(self, "_region", self.layout.region(self.width, self.memory.base))
+        assert self._region is not None
+        return self._region
 
     def strided(self) -> Strided:
         """As backends take it."""
-        layout = self.layout
-        return Strided(self.memory.buffer, layout.offset, layout.shape, layout.strides, self.dtype)
+        if self._strided is None:
+            layout = self.layout
+            strided = Strided(self.memory.buffer, layout.offset, layout.shape, layout.strides, self.dtype)
+            object.__setattr__(self, "_strided", strided)
+        assert self._strided is not None
+        return self._strided
 
     def at(self, layout: Layout) -> Elements:
         """Other elements of the same memory."""

@@ -29,7 +29,7 @@ class Execution:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.loans: list[Loan] = []
-        # Executions that this one waits for, while they matter.
+        # Executions that the submitting thread waits for right now, until they are submitted whole.
         self.waits_for: set[Execution] = set()
         self._pending: list[Event] = []
         self._host_copies: list[Event] = []
@@ -44,20 +44,23 @@ class Execution:
         Raises BorrowError if one of those waits for this execution itself.
         """
         with LOCK:
-            earlier = {owner for owner in before(loans, self) if isinstance(owner, Execution)}
-            for other in earlier:
+            earlier = [owner for owner in before(loans, self) if isinstance(owner, Execution)]
+            # What was submitted whole waits for nothing that has yet to be.
+            unfinished = {other for other in earlier if not other.submitted}
+            for other in unfinished:
                 if self in _all_waited_for(other):
                     raise BorrowError(
                         "this op would wait for an op that waits for it",
                         "run what the inner function needs before the outer op",
                         rule=CONFLICT,
                     )
-            self.waits_for |= earlier
+            self.waits_for |= unfinished
             for loan in loans:
-                loan.state, loan.owner = State.RUNNING, self
+                loan.ledger.start(loan, self, self.stream._number)
             self.loans += loans
         for other in earlier:
-            self.follow(other)
+            self._pending.append(other.event())
+        self.waits_for -= unfinished
 
     def follow(self, other: Execution) -> None:
         """Let what comes next wait for `other`, from whichever stream it is."""
@@ -65,6 +68,7 @@ class Execution:
             with LOCK:
                 self.waits_for.add(other)
             self._pending.append(other.event())
+            self.waits_for.discard(other)
 
     def submit(self, work: Work | Graph, keep: object) -> None:
         """Queue one piece of work."""
@@ -85,9 +89,13 @@ class Execution:
         if self._last is None or self._pending:
             after = (*self._pending, *(() if self._last is None else (self._last,)))
             self._last = self.stream._queue.mark(after)
-        self._last.then(self.waits_for.clear)
         self._submitted.set()
         return self._last
+
+    @property
+    def submitted(self) -> bool:
+        """Whether everything was queued: `finish` was called."""
+        return self._submitted.is_set()
 
     def event(self) -> Event:
         """The end of the whole execution, once another thread has submitted all of it."""

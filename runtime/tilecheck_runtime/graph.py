@@ -24,7 +24,7 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import LOCK, Loan, State, again, hold, release
+from tilecheck_runtime.ledger import LOCK, Loan, State, again, hold, merged, release
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
@@ -43,7 +43,7 @@ class CudaGraph(Unique, Generic[R]):
 
     def __init__(self, recording: Recording, value: R) -> None:
         self.stream = recording.stream
-        self._loans = tuple(recording.loans)
+        self._loans = merged(recording.loans)
         self._kept = recording.kept
         self._graph = default().graph(tuple(recording.work))
         self._value: Any = value

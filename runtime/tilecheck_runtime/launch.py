@@ -2,8 +2,10 @@
 
 The order is: read and check the kernel (once), bind the arguments, bind the Dims, find the grid, check the kernel for
 these extents (once per extents), evaluate the launch conditions, and last take the borrows, so that an op that fails to
-build holds nothing. Everything but compilation happens at every call, cached kernels included. If the outputs do not
-define a grid, conditions wait for `with_grid`.
+build holds nothing. If the outputs do not define a grid, conditions wait for `with_grid`.
+
+Arguments are bound and borrows taken at every call. What lies between is decided once per `facts`: everything that it
+reads, so that a later call which says the same cannot come to another decision.
 
 The value of a launch is the tuple of its tensor arguments in the order of the signature: `op.first()` is the first one.
 """
@@ -32,7 +34,7 @@ from tilecheck_runtime.ledger import Access, Loan, hold
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
-from tilecheck_runtime.specialise import CheckedKernel, checked_kernel
+from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -50,6 +52,7 @@ class Plan:
     dims: dict[str, int]
     grid: Grid | None
     hints: Mapping[str, int]
+    decision: Decision | None = None
 
     @property
     def name(self) -> str:
@@ -78,7 +81,11 @@ class Plan:
 
     def compile(self) -> Any:
         """The compiled kernel."""
-        return self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        if self.decision is None:
+            return self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        if self.decision.program is None:
+            self.decision.program = self.kernel.program(default(), self.arguments, self.dims, self.hints)
+        return self.decision.program
 
     def work(self, grid: Grid) -> Launch:
         """The launch as the backend takes it, compiled."""
@@ -148,12 +155,26 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
     BorrowError for a conflict; nothing is held then.
     """
-    checked = checked_kernel(kernel.fn) if kernel.track == "tile" else simt_kernel(kernel, args, kwargs)
+    if kernel.track != "tile":
+        simt = simt_kernel(kernel, args, kwargs)
+        plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
+        return LaunchOp(plan, _take(plan))
+    checked = checked_kernel(kernel.fn)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
-    dims = bind_dims(checked.kernel, arguments, kernel.bindings)
-    plan = Plan(checked, arguments, dims, infer_grid(checked.kernel.name, arguments), kernel.hints)
-    plan.check()
+    facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
+    decision = checked.decisions.get(facts)
+    if decision is None:
+        plan = _decided(checked, arguments, kernel)
+        decision = checked.remember(facts, Decision(plan.dims, plan.grid))
+    plan = Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
     return LaunchOp(plan, _take(plan))
+
+
+def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...], called: KernelObject) -> Plan:
+    dims = bind_dims(kernel.kernel, arguments, called.bindings)
+    plan = Plan(kernel, arguments, dims, infer_grid(kernel.kernel.name, arguments), called.hints)
+    plan.check()
+    return plan
 
 
 def _take(plan: Plan) -> tuple[Loan, ...]:

@@ -37,6 +37,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -46,6 +47,9 @@ from tilecheck_runtime.sites import Site, here, subject
 LOCK = threading.RLock()
 
 _numbers = itertools.count(1)
+
+# The running loans of a ledger are looked through for ended ones when there are this many more than the last time.
+SWEEP = 64
 
 
 class State(Enum):
@@ -68,6 +72,11 @@ class Access(Enum):
     EXCLUDE = "borrow {} exclusively"  # a partition, or an op that writes
     MOVE = "move {}"  # given away for good
 
+
+# States in which a loan is no longer one of those that stand still.
+PASSED = frozenset({State.RUNNING, State.ENDED})
+# Ops may come after running work, by an event; only the host has to look at it.
+BY_HOST = frozenset({Access.READ, Access.WRITE, Access.MOVE})
 
 CONFLICT, IN_FLIGHT = "borrow-conflict", "use-in-flight"
 
@@ -101,6 +110,15 @@ STORY: dict[State, tuple[str, str]] = {
 }
 
 
+class Runner(Protocol):
+    """An execution, as far as the ledger knows it."""
+
+    @property
+    def submitted(self) -> bool:
+        """Whether all of its work has been queued."""
+        ...
+
+
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Loan:
     """A borrow of `region`, made at `site` for `holder` (words such as "a partition" or "`saxpy`").
@@ -117,7 +135,7 @@ class Loan:
     lineage: frozenset[int] = frozenset()
     state: State = State.IDLE
     ended: tuple[str, Site] | None = None
-    owner: object = None
+    owner: Runner | None = None
     number: int = field(default_factory=lambda: next(_numbers))
 
     @property
@@ -156,24 +174,80 @@ class Request:
 
 
 class Ledger:
-    """The loans of one allocation."""
+    """The loans of one allocation.
+
+    Loans are referred to weakly and dropped from the lists once they have ended. Running ones, of which a loop that does
+    not wait makes thousands, are kept apart: ops pass them by, only what the host is about to do looks at them. For the
+    order between executions each stream keeps its last loan of a kind (bytes and exclusiveness), since a stream is in
+    order by itself.
+    """
 
     def __init__(self) -> None:
-        self._loans: weakref.WeakSet[Loan] = weakref.WeakSet()
+        self._still: list[weakref.ref[Loan]] = []
+        self._running: list[weakref.ref[Loan]] = []
+        self._sweep_at = SWEEP
+        self._lanes: dict[int, list[weakref.ref[Loan]]] = {}
 
-    def loans(self) -> list[Loan]:
-        """The loans that have not ended, on any bytes."""
+    def still(self) -> list[Loan]:
+        """The loans that have not ended and are not running."""
         with LOCK:
-            return [loan for loan in self._loans if loan.state is not State.ENDED and loan.ended is None]
+            found = [
+                loan
+                for ref in self._still
+                if (loan := ref()) is not None and loan.state not in PASSED and loan.ended is None
+            ]
+            if len(found) < len(self._still):
+                self._still = [weakref.ref(loan) for loan in found]
+            return found
+
+    def running(self) -> list[Loan]:
+        """The loans of executions that nobody has waited for."""
+        with LOCK:
+            found = [loan for ref in self._running if (loan := ref()) is not None and loan.state is State.RUNNING]
+            if len(found) < len(self._running):
+                self._running = [weakref.ref(loan) for loan in found]
+            self._sweep_at = 2 * len(found) + SWEEP
+            return found
 
     def live(self, region: Region) -> list[Loan]:
         """The loans that overlap `region` and have not ended."""
-        return [loan for loan in self.loans() if overlaps(loan.region, region)]
+        return [loan for loan in (*self.still(), *self.running()) if overlaps(loan.region, region)]
 
     def add(self, loan: Loan) -> None:
         """Enter a loan that was granted."""
         with LOCK:
-            self._loans.add(loan)
+            self._still.append(weakref.ref(loan))
+
+    def start(self, loan: Loan, execution: Runner, stream: int) -> None:
+        """Let `loan` run for `execution`, on the stream with number `stream`."""
+        with LOCK:
+            loan.state, loan.owner = State.RUNNING, execution
+            ref = weakref.ref(loan)
+            self._running.append(ref)
+            if len(self._running) > self._sweep_at:
+                self.running()
+            lane = [ref]
+            for earlier in self._lanes.get(stream, ()):
+                other = earlier()
+                if other is None or other.state is not State.RUNNING:
+                    continue
+                # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
+                same = other.exclusive == loan.exclusive and other.region == loan.region
+                if not (same and other.owner is not None and other.owner.submitted):
+                    lane.append(earlier)
+            self._lanes[stream] = lane
+
+    def ahead(self, loan: Loan, execution: object) -> set[Runner]:
+        """The executions, other than `execution`, that what `loan` is about to do must come after."""
+        with LOCK:
+            return {
+                other.owner
+                for lane in self._lanes.values()
+                for ref in lane
+                if (other := ref()) is not None and other.state is State.RUNNING and other.owner is not execution
+                if other.owner is not None and (other.exclusive or loan.exclusive)
+                if overlaps(loan.region, other.region)
+            }
 
 
 def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
@@ -219,6 +293,21 @@ def hold(
         return tuple(_enter(request, holder, state, site) for request in requests)
 
 
+def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
+    """The loans of one party with one for all that say the same: bytes and exclusiveness. The others end.
+
+    A graph of a thousand launches on three tensors has three, whatever handles the launches went through.
+    """
+    with LOCK:
+        kept: dict[tuple[int, Region, bool], Loan] = {}
+        for loan in loans:
+            first = kept.setdefault((id(loan.ledger), loan.region, loan.exclusive), loan)
+            if first is not loan:
+                first.lineage |= loan.ancestry
+                loan.state = State.ENDED
+        return tuple(kept.values())
+
+
 def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
     """The accesses of one more round of captured work, to be granted `in_order`."""
     mine = frozenset(loan.number for loan in loans)
@@ -235,16 +324,10 @@ def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
     )
 
 
-def before(loans: Sequence[Loan], execution: object) -> set[object]:
+def before(loans: Sequence[Loan], execution: object) -> set[Runner]:
     """The other executions whose running loans conflict with `loans`: what those are about to do comes after them."""
     with LOCK:
-        return {
-            other.owner
-            for loan in loans
-            for other in loan.ledger.loans()
-            if other.state is State.RUNNING and other.owner is not execution and (other.exclusive or loan.exclusive)
-            if overlaps(loan.region, other.region)
-        }
+        return {other for loan in loans for other in loan.ledger.ahead(loan, execution)}
 
 
 def release(loans: Iterable[Loan]) -> None:
@@ -270,9 +353,13 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             for second in requests[i + 1 :]:
                 _check_pair(first, second, by)
     for request in requests:
+        ledger = request.ledger
+        loans = ledger.still()
+        if request.access in BY_HOST:
+            loans += ledger.running()
         broken = [
             (loan, rule)
-            for loan in request.ledger.loans()
+            for loan in loans
             if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
             if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
             if overlaps(loan.region, request.region)
@@ -317,6 +404,6 @@ def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
 
 def _end_idle(request: Request, by: str) -> None:
     kept = frozenset() if request.actor is None else request.actor.ancestry
-    for loan in request.ledger.loans():
+    for loan in request.ledger.still():
         if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
             loan.ended = (f"{by} {VERBS[request.access]}", here())

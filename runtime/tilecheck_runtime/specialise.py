@@ -33,7 +33,7 @@ from tilecheck.surface.dims import DimClass
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck.verify.tile import Argument as Opened
 from tilecheck.verify.tile import TileReport, check_kernel
-from tilecheck_runtime.backends import Backend
+from tilecheck_runtime.backends import Backend, default
 from tilecheck_runtime.binding import Argument, TensorArgument
 from tilecheck_runtime.contracts import partners
 from tilecheck_runtime.errors import KernelRejected
@@ -43,6 +43,8 @@ V = TypeVar("V")
 
 # Facts stronger than this change no code.
 DIVISOR = 16
+# Calls of different facts that a kernel remembers.
+DECISIONS = 256
 # `package.module.CONSTANT` is looked up this deep.
 MAX_DOTS = 4
 NO_HINTS: Mapping[str, int] = MappingProxyType({})
@@ -142,6 +144,47 @@ def _divisor(number: int, largest: int = DIVISOR) -> int:
 
 
 @dataclass(slots=True)
+class Decision:
+    """What one set of facts led to: the Dims, the grid if the outputs define one, and the program once it is compiled.
+
+    Extents, dtypes and launch conditions have been checked for them.
+    """
+
+    dims: dict[str, int]
+    grid: tuple[int, int, int] | None
+    program: Any = None
+
+
+def facts_of(
+    kernel: CheckedKernel, arguments: Sequence[Argument], bindings: Mapping[str, int], hints: Mapping[str, int]
+) -> Hashable:
+    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel.
+
+    Floats matter to `requires` alone.
+    """
+    facts: list[Hashable] = [default().name, *bindings.items(), *hints.items()]
+    floats = kernel.kernel.options.get("requires") is not None
+    for argument in arguments:
+        if isinstance(argument, TensorArgument):
+            elements = argument.elements
+            base = 0 if elements.allocation is None else elements.allocation.buffer.address % DIVISOR
+            facts.append(
+                (
+                    elements.allocation is None,
+                    base,
+                    elements.layout,
+                    elements.dtype.name,
+                    argument.tile,
+                    argument.exact,
+                    argument.mapping,
+                )
+            )
+        elif floats or not isinstance(argument.value, float):
+            facts.append(argument.value)
+    return tuple(facts)
+
+
+@dataclass(slots=True)
 class CheckedKernel:
     """A kernel that passed the checks for all extents, and its specialisations so far."""
 
@@ -150,6 +193,13 @@ class CheckedKernel:
     partners: tuple[tuple[str, str], ...]
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
+    decisions: dict[Hashable, Decision] = field(default_factory=dict)
+
+    def remember(self, facts: Hashable, decision: Decision) -> Decision:
+        """Keep a decision, and of too many the later ones."""
+        while len(self.decisions) >= DECISIONS:
+            self.decisions.pop(next(iter(self.decisions), None), None)
+        return self.decisions.setdefault(facts, decision)
 
     def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> TileReport:
         """The kernel checked for these extents and, where annotations are open, these dtypes and ranks.

@@ -120,7 +120,8 @@ def numba_binary(
 ) -> tuple[Lowered, Binary]:
     """The numba-cuda kernel of a call; needs no device. `addresses` matter by their alignment."""
     facts = {n: Facts.of(dtype_name(a), addresses[n], a.shape, strides_of(a)) for n, a in arrays_of(call).items()}
-    code = lower_numba(call.report, facts, maps={n: m.shape for n, m in call.maps.items()}, threads=threads)
+    maps = {n: m.shape for n, m in call.maps.items()}
+    code = lower_numba(call.report, facts, maps=maps, threads=threads, capability=capability)
     return code, build(
         code.name,
         code.source,

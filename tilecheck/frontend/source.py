@@ -14,7 +14,7 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.gate import Unreadable as Unreadable
-from tilecheck.frontend.positions import Place, places_of
+from tilecheck.frontend.positions import Places
 
 
 class Source:
@@ -48,13 +48,13 @@ class Source:
             raise Unreadable("nested too deeply to parse", self.path, 1, 1) from None
 
     @cached_property
-    def _places(self) -> dict[cst.CSTNode, Place]:
-        try:
-            return places_of(self.module)
-        except RecursionError:
-            raise Unreadable("nested too deeply to analyse", self.path, 1, 1) from None
+    def _places(self) -> Places:
+        return Places(self.module)
 
     def span(self, node: cst.CSTNode) -> Span:
         """Where `node` stands, without surrounding white space. Raises `Unreadable` if nesting exhausts the stack."""
-        line, column, end_line, end_column = self._places[node]
+        try:
+            line, column, end_line, end_column = self._places[node]
+        except RecursionError:
+            raise Unreadable("nested too deeply to analyse", self.path, 1, 1) from None
         return Span(self.path, line, column + 1, end_line, end_column + 1)

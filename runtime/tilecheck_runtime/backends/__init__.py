@@ -125,6 +125,13 @@ class Repeat(Protocol):
         """No more rounds; what the launch needs is kept until the last one is over, then `over` is called."""
 
 
+class Stamp(Protocol):
+    """A point of a stream, with the time at which the device passed it."""
+
+    def since(self, earlier: Any) -> float:
+        """Seconds from `earlier`, a stamp of the same stream, to this one; waits until the device has passed both."""
+
+
 class Stream(Protocol):
     """Work runs in order, one item at a time."""
 
@@ -140,6 +147,12 @@ class Stream(Protocol):
 
     def mark(self, after: tuple[Event, ...]) -> Event:
         """The end of everything submitted so far and of `after`; fails with what failed there."""
+
+    def stamp(self) -> Stamp:
+        """The end of everything submitted so far, timed by the device."""
+
+    def flush(self) -> None:
+        """Leave nothing of earlier work in the second-level cache; nothing to do for a device whose caches are its own."""
 
 
 class Backend(Protocol):

@@ -10,6 +10,7 @@ waits for what was submitted, as `concurrent.futures` does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -71,6 +72,16 @@ class CPUEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class CPUStamp:
+    """When the worker of a stream came to this point, in seconds of the host's clock."""
+
+    future: Future[float]
+
+    def since(self, earlier: CPUStamp) -> float:
+        return self.future.result() - earlier.future.result()
+
+
+@dataclass(frozen=True, slots=True)
 class CPUGraph:
     """Work in the order of its recording."""
 
@@ -120,6 +131,12 @@ class CPUStream:
 
     def mark(self, after: tuple[Event, ...]) -> CPUEvent:
         return self._put(_Item((), after, None))
+
+    def stamp(self) -> CPUStamp:
+        return CPUStamp(self._worker.submit(time.perf_counter))
+
+    def flush(self) -> None:
+        """The interpreter is too slow for caches to show."""
 
     def _put(self, item: _Item) -> CPUEvent:
         return CPUEvent(self._worker.submit(item))

@@ -54,12 +54,19 @@ class CUDAEvent:
     when nobody waits for it.
     """
 
-    __slots__ = ("_before", "_device", "_failure", "_keep", "_over", "_report", "handle")
+    __slots__ = ("_before", "_device", "_failure", "_keep", "_over", "_report", "handle", "stream")
 
     def __init__(
-        self, device: CUDADevice, handle: int, keep: object, report: Report | None, before: tuple[Event, ...]
+        self,
+        device: CUDADevice,
+        handle: int,
+        stream: int,
+        keep: object,
+        report: Report | None,
+        before: tuple[Event, ...],
     ) -> None:
         self.handle = handle
+        self.stream = stream
         self._device = device
         self._keep = keep
         self._report = report
@@ -93,19 +100,30 @@ class CUDAEvent:
         """Call once the work is over, on a thread of the device that sleeps until then."""
         self._device.watch(self, call)
 
-    def failure(self) -> Exception | None:
-        """What the work failed with, None before it is over."""
-        return self._failure
-
     def _finish(self) -> None:
-        # Work behind failed work fails with the same error, as on the CPU.
+        # What it came after is over as well. Earliest first and without recursion: a loop that does not wait makes a chain
+        # of thousands.
+        with self._device.settling:
+            open_events = [self]
+            while open_events:
+                event = open_events[-1]
+                earlier = [e for e in event._before if isinstance(e, CUDAEvent) and not e._over]
+                if earlier:
+                    open_events += earlier
+                else:
+                    open_events.pop()._settle()
+
+    def _settle(self) -> None:
+        if self._over:
+            return
         before, self._before = self._before, ()
+        report, self._report = self._report, None
+        # Work behind failed work fails with the same error, as on the CPU.
         for event in before:
-            if isinstance(event, CUDAEvent) and event.done():
-                self._failure = self._failure or event.failure()
-        if self._report is not None:
-            self._failure = self._failure or self._report.failure()
-            self._report = None
+            if isinstance(event, CUDAEvent):
+                self._failure = self._failure or event._failure
+        if report is not None:
+            self._failure = self._failure or report.failure()
         self._over = True
         self._keep = None
 
@@ -141,6 +159,25 @@ class Report:
             f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
             points=(f"{self._path}:{line}: `{source}`" if source else f"{self._path}:{line}: the check stands here",),
         )
+
+
+class CUDAStamp:
+    """A timing event."""
+
+    def __init__(self, device: CUDADevice, stream: int) -> None:
+        self._device = device.device
+        self._handle = self._device.new_event(timing=True)
+        self._device.record(self._handle, stream)
+
+    def since(self, earlier: CUDAStamp) -> float:
+        self._device.wait_event_host(self._handle)
+        return self._device.elapsed_ms(earlier._handle, self._handle) / 1e3
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was an event.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            self._device.free_event(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +223,12 @@ class CUDAStream:
         self._order(after)
         return self._event(None, None, after)
 
+    def stamp(self) -> CUDAStamp:
+        return CUDAStamp(self._device, self.handle)
+
+    def flush(self) -> None:
+        self._device.flush(self.handle)
+
     def keep(self, needed: object) -> CUDAEvent:
         """Hold on to `needed` until everything submitted so far is over: the end of that."""
         return self._event(needed, None, ())
@@ -194,16 +237,16 @@ class CUDAStream:
         device = self._device.device
         device.enter()
         for event in after:
-            if isinstance(event, CUDAEvent):
-                device.wait_event(self.handle, event.handle)
-            else:
+            if not isinstance(event, CUDAEvent):
                 event.wait()
+            elif event.stream != self.handle:
+                device.wait_event(self.handle, event.handle)
 
     def _event(self, keep: object, report: Report | None, after: tuple[Event, ...]) -> CUDAEvent:
         device = self._device.device
         handle = self._device.fresh_event()
         device.record(handle, self.handle)
-        event = CUDAEvent(self._device, handle, keep, report, after)
+        event = CUDAEvent(self._device, handle, self.handle, keep, report, after)
         self._device.holds(event)
         return event
 
@@ -241,11 +284,14 @@ class CUDADevice:
         self.device = device
         self.name = f"cuda:{device.ordinal}"
         self._lock = threading.RLock()
+        # Held while an event works out how it ended.
+        self.settling = threading.RLock()
         self._memory = device.new_stream()
         self._events: deque[int] = deque()
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
         self._watcher: ThreadPoolExecutor | None = None
+        self._scratch: CUDABuffer | None = None
 
     # ---- bytes
 
@@ -357,6 +403,13 @@ class CUDADevice:
     def read(self, work: Download, stream: int) -> None:
         self.device.wait_stream(stream)
         work.target[...] = self.download(work.source)
+
+    def flush(self, stream: int) -> None:
+        """Overwrite twice the second-level cache."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = self.allocate(2 * self.device.limits.l2_bytes)
+        self.device.fill8(self._scratch.address, 0, self._scratch.nbytes, stream)
 
     # ---- what submissions share
 

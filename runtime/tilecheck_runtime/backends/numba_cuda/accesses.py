@@ -65,7 +65,7 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
 
     key = (form, None if pad is None else repr(pad))
     name = low.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
-    base, extents, strides = _place(low, array, permute, cut)
+    base, extents, strides = place(low, array, permute, cut)
     held = low.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
     if array in low.cut:
         emit_barrier(low)
@@ -97,7 +97,7 @@ def store(low: Lowering, call: OpCall) -> None:
         return ()
 
     name = low.out.intrinsic(f"store_{form.dtype}", form, 5, None, build)
-    base, extents, strides = _place(low, array, order, cut)
+    base, extents, strides = place(low, array, order, cut)
     low.out.line(f"{name}({base}, {extents}, {strides}, {index}, {held.name})")
     if array in low.cut:
         emit_barrier(low)
@@ -120,11 +120,27 @@ def _check_index(
     cut: bool,
 ) -> None:
     """The checks that stay at this access, one per axis that the ladder could not prove."""
+    for test in index_tests(low, call, array, items, shape, permute, cut):
+        low.fault_unless(test, call.span.line)
+
+
+def index_tests(
+    low: Lowering,
+    call: OpCall,
+    array: str,
+    items: Sequence[Expr],
+    shape: tuple[int, ...],
+    permute: Sequence[int],
+    cut: bool = False,
+) -> list[str]:
+    """What must hold of the index for `call` to be in bounds, beyond what is proven."""
+    tests: list[str] = []
     for axis in low.in_place.get(call, ()):
         whole = len(items) == 1 and isinstance(low.types[items[0]], IndexType | TupleType)
         index = f"{low.scalar(items[0])}[{axis}]" if whole else low.scalar(items[axis])
         tiles = tile_count(low, array, permute[axis], shape[axis], cut)
-        low.fault_unless(f"(0 <= {index} and {index} < {tiles})", call.span.line)
+        tests.append(f"(0 <= {index} and {index} < {tiles})")
+    return tests
 
 
 def _form(
@@ -141,7 +157,7 @@ def _form(
     return memory.Global(facts.dtype, layout, whole, vectors)
 
 
-def _place(low: Lowering, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
+def place(low: Lowering, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:
     """Address, extents and strides of an access, as text; of sub-tiles those of the block's own tile."""
     name, facts = low.variable(array), low.facts[array]
 

@@ -199,19 +199,25 @@ class Fragments:
         rows, columns = self.pieces
         return builder.mul(down, I32(rows * 16)), builder.mul(across, I32(columns * 8))
 
-    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
-        """The coordinates of `slot`: piece by piece, 4 registers each."""
-        piece, q = divmod(slot, 4)
-        i, j = divmod(piece, self.pieces[1])
+    def own(self, builder: ir.IRBuilder, bits: int = 32) -> tuple[Value, Value]:
+        """Row and column of this thread's first register; the others stand `fixed` further on."""
         lane = builder.and_(thread_index(builder), I32(31))
         row0, column0 = self.warp_origin(builder)
         row = builder.add(row0, builder.lshr(lane, I32(2)))
         column = builder.add(column0, builder.mul(builder.and_(lane, I32(3)), I32(2)))
-        if bits == 64:
-            row, column = builder.zext(row, I64), builder.zext(column, I64)
-        row = builder.add(row, number(i * 16 + 8 * (q >> 1), bits))
-        column = builder.add(column, number(j * 8 + (q & 1), bits))
-        return [number(0, bits)] * (len(self.shape) - 2) + [row, column], None
+        return (row, column) if bits == 32 else (builder.zext(row, I64), builder.zext(column, I64))
+
+    def fixed(self, slot: int) -> tuple[int, int]:
+        """How far `slot` stands from the first register: piece by piece, 4 registers each."""
+        piece, q = divmod(slot, 4)
+        i, j = divmod(piece, self.pieces[1])
+        return i * 16 + 8 * (q >> 1), j * 8 + (q & 1)
+
+    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
+        """The coordinates of `slot`."""
+        own = self.own(builder, bits)
+        last = [builder.add(at, number(step, bits)) for at, step in zip(own, self.fixed(slot), strict=True)]
+        return [number(0, bits)] * (len(self.shape) - 2) + last, None
 
     def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
         """The row-major index of `slot`."""

@@ -16,7 +16,8 @@ the whole block return after noting kernel line and block in the fault record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -56,17 +57,20 @@ from tilecheck.ir.types import (
     TileType,
     TupleType,
     Type,
+    ViewType,
 )
 from tilecheck.ops.row import operators
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends.numba_cuda import accesses, mapped, products, reductions, tiles
+from tilecheck_runtime.backends.numba_cuda import accesses, blocks, mapped, products, reductions, tiles
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
+from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, depths, pipelined
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
 from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import literal, scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
+from tilecheck_runtime.backends.numba_cuda.staging import Use, find_stagings, settle_staging
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
@@ -110,6 +114,7 @@ class Lowering:
         facts: Mapping[str, Facts],
         maps: Mapping[str, tuple[int, ...]],
         threads: int | None,
+        depth: Depth,
     ) -> None:
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
@@ -121,7 +126,15 @@ class Lowering:
         for access in report.accesses:
             if access.rung == "in-place":
                 self.in_place.setdefault(access.node, []).append(access.axis)
-        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads)
+        self.depth = depth
+        stagings = find_stagings(self.kernel, self.types, facts) if depth.stages else ()
+        staged = tuple(product for staging in stagings for product in staging.products)
+        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged)
+        settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
+        self.stagings = {staging.loop: staging for staging in settled if staging.uses}
+        self.rings: dict[For, Ring] = {}
+        self._silent = frozenset(name for staging in self.stagings.values() for name in staging.names)
+        self._renamed: dict[str, str] = {}
         self.out = Writer()
         self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
@@ -137,22 +150,44 @@ class Lowering:
 
     def block_ids(self) -> None:
         """Bind b0, b1, b2."""
+        rank = max((len(tile) for tile in self.own.values()), default=0)
+        product = any(isinstance(node, OpCall) and node.op == "mma" for node in self.types)
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            # A grid has fewer than 2**31 blocks, so 32-bit division does.
-            block, g0, g1 = (builder.trunc(a[0], I32) for a in args)
-            rest = builder.udiv(block, g0)
-            parts = (builder.urem(block, g0), builder.urem(rest, g1), builder.udiv(rest, g1))
-            return [builder.zext(p, I64) for p in parts]
+            block, *grid = (builder.trunc(a[0], I32) for a in args)
+            parts = blocks.banded(builder, block, grid, rank) if by_bands else blocks.counted(builder, block, grid)
+            return [builder.zext(part, I64) for part in parts]
 
-        name = self.out.intrinsic("block_ids", None, 3, ("i64", 3), build)
-        self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1)")
+        by_bands = product and rank in (2, 3)
+        name = self.out.intrinsic("block_ids", rank if by_bands else None, 4, ("i64", 3), build)
+        self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1, g2)")
 
     # ---- what things are
 
     def variable(self, name: str) -> str:
         """The name of a variable in the text; inlined helpers' `scale.x` becomes `scale__x`."""
-        return name.replace(".", "__")
+        return self._renamed.get(name) or name.replace(".", "__")
+
+    @contextmanager
+    def renaming(self, name: str, to: str) -> Iterator[None]:
+        """Spell a variable as another one, for text that speaks of a later round of a loop."""
+        self._renamed[name] = to
+        yield
+        del self._renamed[name]
+
+    def ring_of(self, operand: Expr) -> tuple[Use, Ring] | None:
+        """How a product takes `operand` if it ran ahead, and the stages it stands in; None if it comes in registers."""
+        for loop, ring in self.rings.items():
+            use = self.stagings[loop].uses.get(operand)
+            if use is not None:
+                return use, ring
+        return None
+
+    def view_order(self, load: OpCall) -> tuple[int, ...]:
+        """The array's axes that the axes of a view walk."""
+        view = self.types[load.args[0]]
+        assert isinstance(view, ViewType)
+        return view.permute
 
     def extent(self, extent: object) -> int:
         """A bound extent as a number."""
@@ -275,6 +310,9 @@ class Lowering:
                         self.body(other)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
                 self._before(node)
+                if node in self.stagings:
+                    pipelined(self, node, self.stagings[node])
+                    return
                 bounds = ", ".join(f"int64({self.scalar(e)})" for e in (start, stop, step))
                 with self.out.block(f"for {self.variable(target)} in range({bounds}):"):
                     self.loop(inner)
@@ -306,6 +344,8 @@ class Lowering:
             self.fault_unless(f"({' or '.join([*guards, inside])})", check.node.span.line)
 
     def _assign(self, target: str, value: Expr) -> None:
+        if target in self._silent:
+            return
         kind = self.types.get(value)
         if isinstance(kind, TileType):
             layout = self.plan.variables[target]
@@ -394,7 +434,7 @@ class Lowering:
         self.checks = True
         name = self.out.intrinsic("fault", None, 3, None, build)
         with self.out.block(f"if not {test}:"):
-            self.out.line(f"{name}(fault, int64({line}), int64(cuda.blockIdx.x))")
+            self.out.line(f"{name}(fault, int64({line}), b0 + g0 * (b1 + g1 * b2))")
             self.out.line("return")
 
 
@@ -421,12 +461,38 @@ def lower(
     *,
     maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
+    capability: tuple[int, int] = (8, 0),
 ) -> Lowered:
     """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
     parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
+
+    Loads run ahead as far as the shared memory of `capability` allows.
     """
-    kernel = report.kernel
-    low = Lowering(report, facts, maps or {}, threads)
+    shallow = Depth(0, 1)
+    low = _lowering(report, facts, maps or {}, threads, Depth(2, 1) if capability >= (8, 0) else shallow)
+    if low.stagings:
+        for depth in depths(low.plan.resident):
+            low = _lowering(report, facts, maps or {}, threads, depth)
+            if depth.fits(capability, low.out.shared_bytes):
+                break
+    return _lowered(low)
+
+
+def _lowering(
+    report: TileReport,
+    facts: Mapping[str, Facts],
+    maps: Mapping[str, tuple[int, ...]],
+    threads: int | None,
+    depth: Depth,
+) -> Lowering:
+    low = Lowering(report, facts, maps, threads, depth)
+    low.block_ids()
+    low.body(report.kernel.body)
+    return low
+
+
+def _lowered(low: Lowering) -> Lowered:
+    kernel, facts = low.kernel, low.facts
     parameters: list[str] = []
     formats = ""
     for param in kernel.params:
@@ -440,8 +506,6 @@ def lower(
             formats += _SCALAR_FORMAT[param.kind or "int"]
     parameters += ["g0", "g1", "g2", "fault"]
     formats += "qqqP"
-    low.block_ids()
-    low.body(kernel.body)
     function = kernel.name
     head = f"def {function}({', '.join(parameters)}):"
     source = "\n".join([head, *low.out.lines, ""])
@@ -462,11 +526,11 @@ def lower(
         function,
         source,
         namespace,
-        repr((low.out.identity(), sorted(facts.items()), sorted((maps or {}).items()))),
+        repr((low.out.identity(), sorted(facts.items()), sorted(low.maps.items()))),
         formats,
         tuple(parameters),
         low.plan.threads,
-        low.plan.resident,
+        low.depth.resident if low.stagings else low.plan.resident,
         low.out.shared_bytes,
         low.checks,
     )

@@ -1,7 +1,8 @@
 """Matrix products: tensor cores for f16 and bf16, multiply-add for the rest.
 
-Both operands go through shared memory, rows padded by 16 bytes so that the eight rows of an `ldmatrix` fall into
-different banks. The accumulator stays in `Fragments` registers across the loop that carries it.
+Operands go through shared memory: tiles in registers with rows padded by 16 bytes, so that the eight rows of an
+`ldmatrix` fall into different banks; loads that a pipelined loop started ahead stand there already (see `pipeline`). The
+accumulator stays in `Fragments` registers across the loop that carries it.
 
 Fragment order of `mma.sync.m16n8k16` (PTX ISA, matrix fragments): with g = lane / 4 and t = lane % 4, A holds rows g and
 g + 8 at columns 2t and 2t + 8, B holds columns g at rows 2t and 2t + 8, C holds rows g and g + 8 at columns 2t.
@@ -10,6 +11,7 @@ g + 8 at columns 2t and 2t + 8, B holds columns g at rows 2t and 2t + 8, C holds
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from llvmlite import ir
@@ -17,7 +19,8 @@ from llvmlite import ir
 from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout
 from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float
-from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, scratch, thread_index
+from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, scratch
+from tilecheck_runtime.backends.numba_cuda.swizzle import Lanes, Padded, Swizzled, arena, load_matrices
 
 TENSOR_DTYPES: Final = ("f16", "bf16")
 
@@ -26,23 +29,20 @@ def _pitch(dtype: str, columns: int) -> int:
     return columns + 16 // SIZE[dtype]
 
 
-def shared_bytes(dtype: str, m: int, n: int, k: int) -> int:
-    """Bytes of shared memory for both operands."""
-    return (m * _pitch(dtype, k) + k * _pitch(dtype, n)) * SIZE[dtype]
+def shared_bytes(dtype: str, rows: int, columns: int) -> int:
+    """Bytes of shared memory for an operand that comes in registers."""
+    return rows * _pitch(dtype, columns) * SIZE[dtype]
 
 
-def _shared_address(builder: ir.IRBuilder, base: Value, index: Value) -> Value:
-    return builder.ptrtoint(builder.gep(base, [index]), I32)
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of `tensor_mma`. `layout` is where a thread holds its share, None for a tile that stands in shared memory
+    in the form `swizzled`; `transposed`: its rows there are the operand's columns.
+    """
 
-
-def _load_matrices(builder: ir.IRBuilder, address: Value, transposed: bool) -> list[Value]:
-    suffix = ".trans" if transposed else ""
-    text = f"ldmatrix.sync.aligned.m8n8.x4{suffix}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
-    result = ir.LiteralStructType([I32] * 4)
-    kind = ir.FunctionType(result, [I32])
-    # Reads memory that barriers order, so the call must stay where it is.
-    loaded = builder.call(ir.InlineAsm(kind, text, "=r,=r,=r,=r,r,~{memory}", side_effect=True), [address])
-    return [builder.extract_value(loaded, i) for i in range(4)]
+    layout: Layout | None
+    swizzled: Swizzled | None = None
+    transposed: bool = False
 
 
 def _multiply(
@@ -63,46 +63,78 @@ def tensor_mma(
     dtype: str,
     layout: Fragments,
     k: int,
-    a: tuple[Layout, Sequence[Value]],
-    b: tuple[Layout, Sequence[Value]],
+    a: tuple[Operand, Sequence[Value]],
+    b: tuple[Operand, Sequence[Value]],
     accumulator: Sequence[Value],
 ) -> list[Value]:
-    """`accumulator + a @ b` for a of (M, K) and b of (K, N) in f16 or bf16, accumulated in f32; K a multiple of 16."""
+    """`accumulator + a @ b` for a of (M, K) and b of (K, N) in f16 or bf16, accumulated in f32; K a multiple of 16.
+
+    An operand comes with its registers, or with the offset (i64) of its tile in the arena, see `swizzle`.
+    """
     m, n = layout.shape[-2:]
-    pitch_a, pitch_b = _pitch(dtype, k), _pitch(dtype, n)
-    base_a = scratch(builder, dtype)
-    base_b = scratch(builder, dtype, m * pitch_a * SIZE[dtype])
-    barrier(builder)
-    put_tile(builder, *a, base_a, pitch_a)
-    put_tile(builder, *b, base_b, pitch_b)
-    barrier(builder)
-    rows, columns = layout.pieces
+    first = shared_bytes(dtype, m, k) if a[0].layout is not None else 0
+    held = [(a, 0, _pitch(dtype, k)), (b, first, _pitch(dtype, n))]
+    held = [(operand, start, pitch) for operand, start, pitch in held if operand[0].layout is not None]
+    if held:
+        barrier(builder)
+        for (operand, values), start, pitch in held:
+            assert operand.layout is not None
+            put_tile(builder, operand.layout, values, scratch(builder, dtype, start), pitch)
+        barrier(builder)
     row0, column0 = layout.warp_origin(builder)
-    lane = builder.and_(thread_index(builder), I32(31))
-    row_lane = builder.and_(lane, I32(15))
-    half = builder.mul(builder.lshr(lane, I32(4)), I32(8))
-    a_start = builder.add(builder.mul(builder.add(row0, row_lane), I32(pitch_a)), half)
-    b_start = builder.add(builder.mul(row_lane, I32(pitch_b)), builder.add(column0, half))
-    totals = list(accumulator)
-    for step in range(k // 16):
-        left = [
-            _load_matrices(
-                builder,
-                _shared_address(builder, base_a, builder.add(a_start, I32(i * 16 * pitch_a + step * 16))),
-                transposed=False,
-            )
-            for i in range(rows)
-        ]
+    rows, columns = layout.pieces
+    left = _reader(builder, a, 0, _pitch(dtype, k), row0, 16 * rows, outer=not a[0].transposed)
+    right = _reader(builder, b, first, _pitch(dtype, n), column0, 8 * columns, outer=not b[0].transposed, across=True)
+
+    def fragments(step: int) -> tuple[list[list[Value]], list[list[Value]]]:
+        down = [load_matrices(builder, *_at(left, a[0], 16 * i, 16 * step), a[0].transposed) for i in range(rows)]
+        over: list[list[Value]] = []
         for pair in range(-(-columns // 2)):
-            at = builder.add(b_start, I32(step * 16 * pitch_b + pair * 16))
-            right = _load_matrices(builder, _shared_address(builder, base_b, at), transposed=True)
-            for j in range(2 * pair, min(2 * pair + 2, columns)):
-                pick = right[:2] if j % 2 == 0 else right[2:]
-                for i in range(rows):
-                    slot = (i * columns + j) * 4
-                    totals[slot : slot + 4] = _multiply(builder, dtype, left[i], pick, totals[slot : slot + 4])
-    barrier(builder)
+            place = _at(right, b[0], 16 * step, 16 * pair)
+            loaded = load_matrices(builder, *place, not b[0].transposed)
+            over += [loaded[:2], loaded[2:]]
+        return down, over
+
+    totals = list(accumulator)
+    ready = fragments(0)
+    for step in range(k // 16):
+        down, over = ready
+        if step + 1 < k // 16:
+            ready = fragments(step + 1)
+        for j in range(columns):
+            for i in range(rows):
+                slot = (i * columns + j) * 4
+                totals[slot : slot + 4] = _multiply(builder, dtype, down[i], over[j], totals[slot : slot + 4])
+    if held:
+        barrier(builder)
     return totals
+
+
+def _reader(
+    builder: ir.IRBuilder,
+    operand: tuple[Operand, Sequence[Value]],
+    start: int,
+    pitch: int,
+    own: Value,
+    width: int,
+    *,
+    outer: bool,
+    across: bool = False,
+) -> Lanes:
+    """The lanes' addresses in an operand; a warp's part begins at `own` along M (or along N, `across`)."""
+    what, values = operand
+    by_rows = what.transposed == across
+    origin = (own, I32(0)) if by_rows else (I32(0), own)
+    form: Swizzled | Padded
+    if what.swizzled is not None:
+        form, base = what.swizzled, arena(builder, values[0])
+    else:
+        form, base = Padded(pitch), builder.ptrtoint(scratch(builder, "u8", start), I32)
+    return Lanes(builder, form, base, origin, width, outer=outer)
+
+
+def _at(lanes: Lanes, operand: Operand, row: int, column: int) -> tuple[Value, int]:
+    return lanes.at(column, row) if operand.transposed else lanes.at(row, column)
 
 
 def plain_mma(

@@ -206,6 +206,9 @@ def _store_whole(
     values: Sequence[Value],
 ) -> None:
     size = SIZE[form.dtype]
+    if isinstance(form.layout, Fragments):
+        _store_fragments(builder, form, form.layout, base, None, strides, origin, values)
+        return
     base = builder.add(base, _offset(builder, origin, strides, size))
     origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
@@ -254,15 +257,6 @@ def store_tile(
     if form.dtype == "bool_":
         values = [builder.zext(v, I8) for v in values]
     origin = _origin(builder, form.layout.shape, index)
-
-    def clipped() -> None:
-        first = _first_thread(builder, form.layout)
-        for slot in range(form.layout.registers):
-            at, valid = _places(builder, form.layout, origin, slot)
-            inside = _inside(builder, at, extents, _both(builder, first, valid))
-            address = builder.add(base, _offset(builder, at, strides, SIZE[form.dtype]))
-            _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
-
     if form.whole:
         _store_whole(builder, form, base, strides, origin, values)
         return
@@ -270,4 +264,64 @@ def store_tile(
         with then:
             _store_whole(builder, form, base, strides, origin, values)
         with otherwise:
-            clipped()
+            _store_clipped(builder, form, base, extents, strides, origin, values)
+
+
+def _store_clipped(
+    builder: ir.IRBuilder,
+    form: Global,
+    base: Value,
+    extents: Sequence[Value],
+    strides: Sequence[Value],
+    origin: Sequence[Value],
+    values: Sequence[Value],
+) -> None:
+    if isinstance(form.layout, Fragments):
+        _store_fragments(builder, form, form.layout, base, extents, strides, origin, values)
+        return
+    first = _first_thread(builder, form.layout)
+    for slot in range(form.layout.registers):
+        at, valid = _places(builder, form.layout, origin, slot)
+        inside = _inside(builder, at, extents, _both(builder, first, valid))
+        address = builder.add(base, _offset(builder, at, strides, SIZE[form.dtype]))
+        _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
+
+
+def _store_fragments(
+    builder: ir.IRBuilder,
+    form: Global,
+    layout: Fragments,
+    base: Value,
+    extents: Sequence[Value] | None,
+    strides: Sequence[Value],
+    origin: Sequence[Value],
+    values: Sequence[Value],
+) -> None:
+    """Write an accumulator, clipped if `extents` are given. It leaves no registers for a pair of coordinates or for an
+    address each, so rows follow one another by one step, and columns are constants.
+    """
+    size = SIZE[form.dtype]
+    own = layout.own(builder, 64)
+    start = [*origin[:-2], builder.add(origin[-2], own[0]), builder.add(origin[-1], own[1])]
+    address = builder.add(base, _offset(builder, start, strides, size))
+    down = builder.mul(strides[-2], I64(8 * size))
+    room = None if extents is None else [builder.sub(extents[axis], start[axis]) for axis in (-2, -1)]
+    pairs = room is None and form.vectors
+    rows, columns = layout.pieces
+    for turn in range(2 * rows):
+        for piece in range(columns):
+            slot = (turn // 2 * columns + piece) * 4 + turn % 2 * 2
+            for column, held in enumerate(
+                [pack(builder, values[slot : slot + 2])] if pairs else values[slot : slot + 2]
+            ):
+                across = 8 * piece + column
+                inside = None
+                if room is not None:
+                    below, beside = (
+                        builder.icmp_signed(">", left, I64(at))
+                        for left, at in zip(room, (8 * turn, across), strict=True)
+                    )
+                    inside = builder.and_(below, beside)
+                place = builder.add(address, builder.mul(strides[-1], I64(across * size)))
+                _store_one(builder, place, held, inside, 2 * size if pairs else size)
+        address = builder.add(address, down)

@@ -51,6 +51,10 @@ _ELEMENTS_PER_THREAD: Final = 16
 _FEWEST_THREADS: Final = 32
 _MOST_THREADS: Final = 512
 _ACCUMULATORS_PER_THREAD: Final = 64
+# For a product whose operands never pass through registers; and fragments, addresses and the rest.
+_STAGED_ACCUMULATORS: Final = 128
+_STAGED_FEWEST: Final = 128
+_BESIDE_ACCUMULATORS: Final = 72
 
 SAME_LANE: Final = frozenset(ELEMENTWISE) | {"where", "astype", "isinf", "isfinite", "bitcast"}
 
@@ -164,21 +168,46 @@ def operands_of(expr: Expr) -> tuple[Expr, ...] | None:
 
 
 def make_plan(
-    kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str, Facts], threads: int | None = None
+    kernel: Kernel,
+    types: Mapping[Node, Type],
+    facts: Mapping[str, Facts],
+    threads: int | None = None,
+    staged: Sequence[OpCall] = (),
 ) -> Plan:
-    """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice."""
+    """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice; `staged` are the
+    products with operands that run ahead (see `staging`).
+    """
     sizes = [prod(tile_shape(t)) for t in types.values() if isinstance(t, TileType)]
     products = [n for n in walk(*kernel.body) if isinstance(n, OpCall) and n.op in ("mma", "matmul")]
     largest = max(sizes, default=1)
+    if threads is None and staged:
+        threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
     if threads is None:
         per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD
         threads = _FEWEST_THREADS
         while threads < _MOST_THREADS and threads * per_thread < largest:
             threads *= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    plan = Plan(threads, _resident(threads, largest, bool(products)), min((SIZE[d] for d in dtypes), default=4), types)
+    resident = _resident(threads, largest, bool(products))
+    if staged:
+        held = sum(prod(tile_shape(t)) for n in products if isinstance(t := types[n], TileType)) // threads
+        resident = max(1, min(2, 65536 // (threads * min(held + _BESIDE_ACCUMULATORS, 255))))
+    plan = Plan(threads, resident, min((SIZE[d] for d in dtypes), default=4), types)
     _settle(plan, kernel)
     return plan
+
+
+def _staged_threads(shapes: Sequence[tuple[int, ...]]) -> int:
+    """Threads for products into accumulators of `shapes`: shares as large as registers allow, since a warp reads less of
+    the operands for each product the larger its share is.
+    """
+    per_thread = _STAGED_ACCUMULATORS if len(shapes) == 1 else _ACCUMULATORS_PER_THREAD
+    threads = _STAGED_FEWEST
+    while threads < _MOST_THREADS and threads * per_thread < max(map(prod, shapes)):
+        threads *= 2
+    while threads > _FEWEST_THREADS and any(fits_fragments(shape, threads) is None for shape in shapes):
+        threads //= 2
+    return threads
 
 
 def _resident(threads: int, largest: int, products: bool) -> int:

@@ -11,6 +11,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck_runtime.backends.numba_cuda import matrix
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, fits_fragments
+from tilecheck_runtime.backends.numba_cuda.pipeline import arrived
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
@@ -23,6 +24,9 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
     """`mma(x, y, acc)` and `x @ y`, on tensor cores where they take the dtype and the extents divide."""
     kind = low.tile_type(node)
     shape = tile_shape(kind)
+    if low.ring_of(x) is not None or low.ring_of(y) is not None:
+        assert isinstance(node, OpCall) and accumulator is not None
+        return _staged_product(low, node, (x, y), accumulator)
     a, b = low.tile(x, None), low.tile(y, None)
     inner = a.layout.shape[-1]
     result = work_dtype(a.dtype) if accumulator is None else kind.dtype.name
@@ -39,12 +43,11 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
     m, n = shape[-2:]
     if fragments is not None:
         accumulators = fragments
-        low.out.shares(matrix.shared_bytes(a.dtype, m, n, inner))
+        low.out.shares(matrix.shared_bytes(a.dtype, m, inner) + matrix.shared_bytes(a.dtype, inner, n))
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            return matrix.tensor_mma(
-                builder, a.dtype, accumulators, inner, (a_layout, args[0]), (b_layout, args[1]), args[2]
-            )
+            held = (matrix.Operand(a_layout), args[0]), (matrix.Operand(b_layout), args[1])
+            return matrix.tensor_mma(builder, a.dtype, accumulators, inner, *held, args[2])
     else:
         low.out.shares(matrix.plain_shared_bytes(a.dtype, prod(shape[:-2]), m, n, inner))
 
@@ -57,6 +60,37 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
     name = low.out.intrinsic("mma", key, 3, (result, target.registers), build)
     held = low.bind("t", f"{name}({a.name}, {b.name}, {start.name})", target, result)
     return cast_held(low, held, kind.dtype.name)
+
+
+def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accumulator: Expr) -> Held:
+    """`mma` with operands that run ahead: their tiles stand in shared memory."""
+    target = low.plan.accumulator(node)
+    assert target is not None
+    inner = tile_shape(low.tile_type(operands[0]))[-1]
+    dtype = low.tile_type(operands[0]).dtype.name
+    forms: list[matrix.Operand] = []
+    texts: list[str] = []
+    for operand in operands:
+        found = low.ring_of(operand)
+        if found is None:
+            held = low.tile(operand, None)
+            forms.append(matrix.Operand(held.layout))
+            texts.append(held.name)
+        else:
+            use, ring = found
+            forms.append(matrix.Operand(None, use.ahead.form, use.transposed))
+            texts.append(arrived(low, ring, use.ahead))
+    shapes = (target.shape[-2], inner), (inner, target.shape[-1])
+    held_shapes = [shape for form, shape in zip(forms, shapes, strict=True) if form.layout is not None]
+    low.out.shares(sum(matrix.shared_bytes(dtype, *shape) for shape in held_shapes))
+    start = convert(low, low.tile(accumulator, target), target)
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return matrix.tensor_mma(builder, dtype, target, inner, (forms[0], args[0]), (forms[1], args[1]), args[2])
+
+    key = (dtype, *forms, target, inner)
+    name = low.out.intrinsic("mma", key, 3, ("f32", target.registers), build)
+    return low.bind("t", f"{name}({', '.join(texts)}, {start.name})", target, "f32")
 
 
 def lower_mma(low: Lowering, node: OpCall, want: Layout | None) -> Held:

@@ -39,8 +39,18 @@ class SimtProgram:
 
     checks = False
 
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel."""
+        function, formats, values = self._call(work)
+        function.submit(formats, values, work.grid, self.block, self.shared, stream)
+
     def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
         """A call that submits the kernel, its arguments packed once."""
+        function, formats, values = self._call(work)
+        return function.pack(formats, values).bound(work.grid, self.block, self.shared, stream)
+
+    def _call(self, work: Launch) -> tuple[Function, str, list[int | float]]:
+        """The kernel compiled for these arguments, their formats and values."""
         seen: list[Seen] = []
         formats = ""
         values: list[int | float] = []
@@ -61,12 +71,7 @@ class SimtProgram:
                 formats += {"bool": "?", "int": "q", "float": "d"}[kind]
                 values.append(value)
         function = self.compiled.get(tuple(seen), lambda: self._compile(tuple(seen)))
-        packed = function.pack(formats, values)
-        return packed.bound(work.grid, self.block, self.shared, stream)
-
-    def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel."""
-        self.bound(work, stream, record)()
+        return function, formats, values
 
     def _compile(self, seen: tuple[Seen, ...]) -> Function:
         from numba import types

@@ -21,7 +21,7 @@ class Writer:
         self.shared_bytes = 0
         self._indent = 1
         self._names: dict[str, int] = {}
-        self._made: dict[Hashable, str] = {}
+        self._made: dict[Hashable, str | int] = {}
 
     def identity(self) -> str:
         """What fixes the code of all intrinsics, which their names in the text do not: two kernels with the same text
@@ -53,6 +53,16 @@ class Writer:
         """Note that an op takes `size` bytes of the shared buffer."""
         self.shared_bytes = max(self.shared_bytes, size)
 
+    def take_shared(self) -> int:
+        """What was noted so far; the count begins again at nothing."""
+        noted, self.shared_bytes = self.shared_bytes, 0
+        return noted
+
+    def constant(self, name: str, value: int) -> None:
+        """Give a name in the text a value that is known only now."""
+        self.namespace[name] = value
+        self._made[name] = value
+
     def intrinsic(self, stem: str, key: Hashable, arity: int, result: tuple[str, int] | None, build: Build) -> str:
         """The name of the intrinsic for `key`, made by `build` on first use."""
         whole = (stem, key, arity, result)
@@ -60,4 +70,4 @@ class Writer:
             name = self.fresh(stem)
             self.namespace[name] = tile_intrinsic(name, arity, result, build)
             self._made[whole] = name
-        return self._made[whole]
+        return str(self._made[whole])

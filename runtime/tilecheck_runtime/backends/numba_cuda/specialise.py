@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Launch, Operand
+from tilecheck_runtime.backends import Grid, Launch, Operand
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
-from tilecheck_runtime.driver import Device, Function, Packed
+from tilecheck_runtime.driver import Device, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -35,8 +35,21 @@ class Program:
         """Whether a check remains in the kernel."""
         return self.lowered.checks
 
-    def pack(self, work: Launch, record: int) -> Packed:
-        """The arguments as the kernel takes them; `record` is the address of its fault record, 0 without checks."""
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel; `record` is the address of its fault record, 0 without checks."""
+        values, grid = self._call(work, record)
+        lowered = self.lowered
+        self.function.submit(lowered.formats, values, grid, (lowered.threads, 1, 1), lowered.shared, stream)
+
+    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
+        """A call that submits the kernel, its arguments packed once."""
+        values, grid = self._call(work, record)
+        lowered = self.lowered
+        packed = self.function.pack(lowered.formats, values)
+        return packed.bound(grid, (lowered.threads, 1, 1), lowered.shared, stream)
+
+    def _call(self, work: Launch, record: int) -> tuple[list[int | float], Grid]:
+        """The arguments as the kernel takes them, and the grid of the driver, which has one axis."""
         values: list[int | float] = []
         for param in self.kernel.params:
             value = work.arguments[param.name]
@@ -46,17 +59,9 @@ class Program:
                 values += [array.address, *array.shape, *(s // size for s in array.strides)]
             else:
                 values.append(value)
-        return self.function.pack(self.lowered.formats, [*values, *work.grid, record])
-
-    def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel."""
-        self.bound(work, stream, record)()
-
-    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
-        """A call that submits the kernel, its arguments packed once."""
-        blocks = work.grid[0] * work.grid[1] * work.grid[2]
-        packed = self.pack(work, record)
-        return packed.bound((blocks, 1, 1), (self.lowered.threads, 1, 1), self.lowered.shared, stream)
+        x, y, z = work.grid
+        values += [x, y, z, record]
+        return values, (x * y * z, 1, 1)
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
@@ -74,9 +79,7 @@ def _facts(known: TensorKey) -> Facts:
     return Facts(known.dtype, rank, known.unit == rank - 1, known.address >= 16 and rows, known.extents)
 
 
-def compile_for(
-    report: TileReport, key: Key, capability: tuple[int, int], *, line_info: bool = False
-) -> tuple[Lowered, Binary]:
+def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
     """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
     kernel = report.kernel
     maps = {
@@ -84,7 +87,7 @@ def compile_for(
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    lowered = lower(report, facts_of(kernel, key), maps=maps)
+    lowered = lower(report, facts_of(kernel, key), maps=maps, capability=capability)
     binary = build(
         lowered.name,
         lowered.source,
@@ -94,7 +97,6 @@ def compile_for(
         lowered.threads,
         capability,
         blocks_per_multiprocessor=lowered.resident,
-        line_info=line_info,
     )
     return lowered, binary
 

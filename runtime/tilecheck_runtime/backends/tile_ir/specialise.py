@@ -38,8 +38,16 @@ class TileProgram:
         """Whether a check remains in the kernel."""
         return self.lowered.checks
 
+    def launch(self, work: Launch, stream: int, record: int) -> None:
+        """Submit the kernel. Raises `LaunchRefused` beyond 32-bit extents."""
+        self.function.submit(*self._arguments(work, record), work.grid, (1, 1, 1), 0, stream)
+
     def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
         """A call that submits the kernel, its arguments packed once. Raises `LaunchRefused` beyond 32-bit extents."""
+        return self.function.pack(*self._arguments(work, record)).bound(work.grid, (1, 1, 1), 0, stream)
+
+    def _arguments(self, work: Launch, record: int) -> tuple[str, list[int | float]]:
+        """Formats and values of the parameters."""
         formats = ""
         values: list[int | float] = []
         for param in self.kernel.params:
@@ -62,11 +70,7 @@ class TileProgram:
         if self.checks:
             formats += "Pii"
             values += [record, 1, 1]
-        return self.function.pack(formats, values).bound(work.grid, (1, 1, 1), 0, stream)
-
-    def launch(self, work: Launch, stream: int, record: int) -> None:
-        """Submit the kernel."""
-        self.bound(work, stream, record)()
+        return formats, values
 
 
 def scalar_kind(param: object) -> str:

@@ -1,0 +1,44 @@
+"""Which tile a block computes: from the number of a block in the one-dimensional grid to its id on each axis.
+
+Blocks run roughly in the order of their numbers, so blocks with near numbers share the second-level cache. Most kernels
+read every element once and count up axis 0 first. A matrix product reads a row of tiles and a column of tiles for each tile:
+there the blocks that run together should form a square, so numbers go down bands of `_BAND` rows, column by column, and
+leading (batch) axes come last.
+
+Example: in a grid of 32 x 32 with bands of 16 rows, blocks 0 to 255 compute the tiles of 16 rows and 16 columns, from 32
+rows and columns of operands instead of 40 (32 + 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from llvmlite import ir
+
+from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
+
+_BAND: Final = 16
+
+
+def counted(builder: ir.IRBuilder, block: Value, grid: Sequence[Value]) -> list[Value]:
+    """The ids of a block, axis 0 first. All values are i32: a grid has fewer than 2**31 blocks."""
+    rest = builder.udiv(block, grid[0])
+    return [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
+
+
+def banded(builder: ir.IRBuilder, block: Value, grid: Sequence[Value], rank: int) -> list[Value]:
+    """The ids of a block where the last two of `rank` axes are rows and columns of a matrix; every id is taken once."""
+    row_axis, column_axis = (0, 1) if rank == 2 else (1, 2)
+    rows, columns = grid[row_axis], grid[column_axis]
+    area = builder.mul(rows, columns)
+    inner = builder.urem(block, area)
+    span = builder.mul(columns, I32(_BAND))
+    band = builder.udiv(inner, span)
+    first = builder.mul(band, I32(_BAND))
+    rest = builder.sub(inner, builder.mul(band, span))
+    left = builder.sub(rows, first)
+    height = builder.select(builder.icmp_unsigned("<", left, I32(_BAND)), left, I32(_BAND))
+    row, column = builder.add(first, builder.urem(rest, height)), builder.udiv(rest, height)
+    batch = builder.udiv(block, area)
+    return [row, column, batch] if rank == 2 else [batch, row, column]

@@ -1,0 +1,448 @@
+"""Loads that run ahead: address maps on an emulated block, and the text and PTX of pipelined loops."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilecheck as tc
+from tests.test_numba_cuda_lowering import compiled
+from tests.warp_machine import SHARED_BASE, Machine
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
+from tilecheck.frontend.tile import read_function
+from tilecheck.ir.kernel import TensorParam
+from tilecheck.verify.tile import check_kernel
+from tilecheck_runtime import kernels as library
+from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, swizzle
+from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Linear, fits_fragments
+from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
+from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.backends.numba_cuda.registers import I16, I32, I64
+from tilecheck_runtime.backends.numba_cuda.swizzle import Fetch, Swizzled
+
+
+class BM(Dim): ...
+
+
+class BN(Dim): ...
+
+
+class BK(Dim): ...
+
+
+RNG = np.random.default_rng(5)
+ARENA = -(-SHARED_BASE // 1024) * 1024
+
+
+def fetched(machine: Machine, what: Fetch, array: Any, index: Sequence[int], base: int, offset: int) -> None:
+    """Run `fetch` for the tile `index` of `array`, which stands at `base` in the machine's memory."""
+    rank = array.ndim
+    strides = [s // 2 for s in array.strides]
+
+    def build(builder: Any, args: Any) -> Any:
+        swizzle.fetch(builder, what, args[0][0], args[1], args[2], args[3], swizzle.arena(builder, args[4][0]))
+        return ()
+
+    assert len(index) == rank
+    machine.run(build, [[base], list(array.shape), strides, list(index), [offset]])
+
+
+def tile_of(array: Any, shape: Sequence[int], index: Sequence[int]) -> Any:
+    """The tile, zeros outside the array."""
+    tile = np.zeros(shape, array.dtype)
+    part = array[tuple(slice(i * e, (i + 1) * e) for i, e in zip(index, shape, strict=True))]
+    tile[tuple(slice(n) for n in part.shape)] = part
+    return tile
+
+
+def swizzled(form: Swizzled, tile: Any) -> bytes:
+    """The bytes of a tile in shared memory, by the hardware's rule: bits 4-6 of an address are changed by bits 7-9."""
+    bits = form.chunks.bit_length() - 1
+    out = np.zeros(form.panel_bytes * (form.columns // form.panel), np.uint8)
+    for row in range(form.rows):
+        for column in range(form.columns):
+            panel, inner = divmod(column, form.panel)
+            linear = panel * form.panel_bytes + row * form.pitch + 2 * inner
+            place = linear ^ ((linear >> 7 & (1 << bits) - 1) << 4)
+            out[place : place + 2] = np.frombuffer(tile[row, column].tobytes(), np.uint8)
+    return out.tobytes()
+
+
+@pytest.mark.parametrize(
+    "rows, columns, threads",
+    [(128, 64, 128), (64, 128, 256), (64, 32, 128), (32, 16, 32), (16, 96, 32), (8, 64, 128), (48, 48, 64)],
+)
+@pytest.mark.parametrize("extents", [(256, 256), (100, 72), (5, 8), (131, 200)])
+def test_a_fetch_writes_each_byte_once_and_clips(
+    rows: int, columns: int, threads: int, extents: tuple[int, int]
+) -> None:
+    form = Swizzled.of(rows, columns)
+    assert form is not None
+    array = RNG.standard_normal(extents).astype(np.float16)
+    last = (-(-extents[0] // rows) - 1, -(-extents[1] // columns) - 1)
+    for index in {(0, 0), last}:
+        machine = Machine(threads, 2 * form.size + 1024, bytes(32) + array.tobytes())
+        what = Fetch(form, (rows, columns), (0, 1), (False, False), threads)
+        fetched(machine, what, array, index, 32, form.size)
+        start = ARENA + form.size
+        want = swizzled(form, tile_of(array, (rows, columns), index))
+        assert machine.shared[start : start + len(want)].tobytes() == want
+        assert machine.written.sum() == len(want)
+        assert machine.written.max() == 1
+
+
+def test_a_fetch_of_a_batch_takes_its_rows_and_columns_from_the_named_axes() -> None:
+    array = RNG.standard_normal((3, 40, 64)).astype(np.float16)
+    form = Swizzled(16, 64)
+    machine = Machine(32, form.size + 1024, array.tobytes())
+    fetched(machine, Fetch(form, (1, 16, 64), (1, 2), (False, True), 32), array, (2, 2, 0), 0, 0)
+    want = swizzled(form, tile_of(array[2], (16, 64), (2, 0)))
+    assert machine.shared[ARENA : ARENA + len(want)].tobytes() == want
+
+
+SHAPES = [
+    ((128, 128, 64), 128, None),
+    ((128, 256, 32), 256, None),
+    ((64, 64, 16), 128, None),
+    ((32, 96, 64), 64, (2, 1)),
+    ((64, 128, 32), 128, (4, 1)),
+    ((64, 32, 48), 32, (1, 1)),
+]
+
+
+@pytest.mark.parametrize("a_transposed", [False, True], ids=["mk", "km"])
+@pytest.mark.parametrize("b_transposed", [False, True], ids=["kn", "nk"])
+@pytest.mark.parametrize("extents, threads, warps", SHAPES, ids=str)
+def test_products_read_what_was_fetched(
+    extents: tuple[int, int, int],
+    threads: int,
+    warps: tuple[int, int] | None,
+    a_transposed: bool,
+    b_transposed: bool,
+) -> None:
+    m, n, k = extents
+    a, b = RNG.standard_normal((m, k)).astype(np.float16), RNG.standard_normal((k, n)).astype(np.float16)
+    stored = [np.ascontiguousarray(a.T if a_transposed else a), np.ascontiguousarray(b.T if b_transposed else b)]
+    grid = warps or fits_fragments((m, n), threads)
+    assert grid is not None
+    layout = Fragments((m, n), threads, grid)
+    forms = [Swizzled.of(*t.shape) for t in stored]
+    assert forms[0] is not None and forms[1] is not None
+    share = 16 * layout.pieces[0], 8 * layout.pieces[1]
+    assert (not a_transposed or forms[0].takes(share[0])) and (b_transposed or forms[1].takes(share[1]))
+    machine = Machine(threads, forms[0].size + forms[1].size + 1024, stored[0].tobytes() + stored[1].tobytes())
+    whole = (True, True)
+    fetched(machine, Fetch(forms[0], stored[0].shape, (0, 1), whole, threads), stored[0], (0, 0), 0, 0)
+    place = forms[0].size
+    fetched(machine, Fetch(forms[1], stored[1].shape, (0, 1), whole, threads), stored[1], (0, 0), a.nbytes, place)
+    operands = matrix.Operand(None, forms[0], a_transposed), matrix.Operand(None, forms[1], b_transposed)
+
+    def build(builder: Any, args: Any) -> Any:
+        return matrix.tensor_mma(builder, "f16", layout, k, (operands[0], args[0]), (operands[1], args[1]), args[2])
+
+    start = RNG.standard_normal((m, n)).astype(np.float32)
+    got = machine.run(build, [[0], [place], scattered(layout, start)])
+    np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+
+
+def test_a_product_takes_one_operand_from_registers() -> None:
+    m, n, k, threads = 64, 64, 32, 128
+    a, b = RNG.standard_normal((m, k)).astype(np.float16), RNG.standard_normal((k, n)).astype(np.float16)
+    layout = Fragments((m, n), threads, (2, 2))
+    held = Linear((m, k), threads, 8)
+    form = Swizzled(k, n)
+    arena = -(-matrix.shared_bytes("f16", m, k) // 1024) * 1024
+    machine = Machine(threads, arena + form.size + 1024, b.tobytes())
+    fetched(machine, Fetch(form, (k, n), (0, 1), (True, True), threads), b, (0, 0), 0, arena)
+    bits = scattered(held, a.view(np.int16).astype(np.int64))
+
+    def build(builder: Any, args: Any) -> Any:
+        values = [builder.trunc(v, I16) for v in args[0]]
+        left, right = (matrix.Operand(held), values), (matrix.Operand(None, form), args[1])
+        return matrix.tensor_mma(builder, "f16", layout, k, left, right, args[2])
+
+    start = np.zeros((m, n), np.float32)
+    got = machine.run(build, [bits, [arena], scattered(layout, start)])
+    np.testing.assert_allclose(gathered(layout, got), a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("extents", [(64, 96), (61, 95), (17, 48)])
+@pytest.mark.parametrize("vectors", [True, False])
+def test_an_accumulator_is_stored_where_it_belongs(dtype: str, extents: tuple[int, int], vectors: bool) -> None:
+    layout = Fragments((32, 48), 64, (2, 1))
+    kind = {"f32": np.float32, "f16": np.int16}[dtype]
+    pitch = 96
+    form = memory.Global(dtype, layout, extents == (64, 96), vectors)
+    tile = RNG.integers(-1000, 1000, (32, 48)).astype(kind)
+    registers = scattered(layout, tile.astype(np.float32 if dtype == "f32" else np.int64))
+
+    def build(builder: Any, args: Any) -> Any:
+        base, shape, strides, index, values = args
+        if dtype == "f16":
+            values = [builder.trunc(v, I16) for v in values]
+        memory.store_tile(builder, form, base[0], shape, strides, index, values)
+        return ()
+
+    machine = Machine(64, 0, bytes(extents[0] * pitch * np.dtype(kind).itemsize))
+    machine.run(build, [[0], list(extents), [pitch, 1], [0, 1], registers])
+    want = np.zeros((extents[0], pitch), kind)
+    part = want[:32, 48 : extents[1]]
+    part[:] = tile[: part.shape[0], : part.shape[1]]
+    np.testing.assert_array_equal(machine.memory.view(kind).reshape(want.shape), want)
+
+
+def places(layout: Fragments | Linear) -> Any:
+    """Row and column of every register of every thread: (registers, 2, threads)."""
+
+    def build(builder: Any, args: Any) -> Any:
+        found = [layout.coordinates(builder, slot)[0] for slot in range(layout.registers)]
+        return [builder.zext(value, I64) for at in found for value in at]
+
+    flat = Machine(layout.threads, 0, b"").run(build, [])
+    return np.array(flat).reshape(layout.registers, 2, layout.threads)
+
+
+def scattered(layout: Fragments | Linear, tile: Any) -> list[Any]:
+    return [tile[row, column] for row, column in places(layout)]
+
+
+def gathered(layout: Fragments, registers: Sequence[Any]) -> Any:
+    tile = np.full(layout.shape, np.nan)
+    for (row, column), values in zip(places(layout), registers, strict=True):
+        tile[row, column] = values
+    return tile
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (16, 16, 1), (33, 5, 1), (7, 40, 3), (3, 20, 17), (132, 1, 1)], ids=str)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_bands_take_every_tile_once(grid: tuple[int, int, int], rank: int) -> None:
+    count = grid[0] * grid[1] * grid[2]
+
+    def build(builder: Any, args: Any) -> Any:
+        block, *extents = (builder.trunc(a, I32) for a in args[0])
+        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, rank)]
+
+    ids = Machine(count, 0, b"").run(build, [[np.arange(count), *grid]])
+    assert set(zip(*(axis.tolist() for axis in ids), strict=True)) == set(np.ndindex(*grid))
+
+
+def test_blocks_that_run_together_form_a_square() -> None:
+    def build(builder: Any, args: Any) -> Any:
+        block, *extents = (builder.trunc(a, I32) for a in args[0])
+        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, 2)]
+
+    rows, columns, _ = Machine(256, 0, b"").run(build, [[np.arange(256), 64, 64, 1]])
+    assert len(set(rows.tolist())) == len(set(columns.tolist())) == 16
+
+
+# ---- what is generated
+
+
+def source_of(kernel: Any, sizes: dict[str, int], divisor: int = 4096, **more: Any) -> Lowered:
+    read = read_function(kernel.fn)
+    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items() if dim.size is None})
+    assert [f.message for f in report.faults if f.rule != "partial-coverage"] == []
+    facts: dict[str, Facts] = {}
+    maps: dict[str, tuple[int, ...]] = {}
+    for param in read.params:
+        if isinstance(param, TensorParam):
+            rank = len(param.extents or ())
+            facts[param.name] = Facts(param.dtype or "f32", rank, True, more.get("aligned", True), (divisor,) * rank)
+            if param.access == "Mapped":
+                maps[param.name] = (8, 1)
+    return lower(report, facts, maps=maps, capability=more.get("capability", (8, 0)))
+
+
+def ptx_of(code: Lowered, capability: tuple[int, int]) -> str:
+    ptx, _ = compile_ptx(
+        code.name,
+        code.source,
+        code.namespace,
+        code.formats,
+        code.threads,
+        capability,
+        blocks_per_multiprocessor=code.resident,
+    )
+    return ptx
+
+
+def in_loop(source: str) -> list[str]:
+    """The lines of the last loop."""
+    lines = source.splitlines()
+    start = max(i for i, line in enumerate(lines) if line.lstrip().startswith("for "))
+    return [line.strip() for line in lines[start:]]
+
+
+GEMM = {"BM": 128, "BN": 128, "BK": 64}
+
+
+@pytest.mark.parametrize("capability, stages, resident", [((8, 0), 4, 1), ((8, 6), 3, 1), ((9, 0), 3, 2)], ids=str)
+def test_as_many_stages_as_shared_memory_holds(capability: tuple[int, int], stages: int, resident: int) -> None:
+    code = source_of(library.gemm, GEMM, capability=capability)
+    assert code.source.count("fetch_0(") == code.source.count("fetch_1(") == 2
+    assert f"for _fill in range({stages - 1}):" in code.source
+    assert "load_f16" not in code.source
+    assert code.shared == 1024 + stages * 2 * 128 * 64 * 2
+    assert code.resident == resident
+
+
+def test_no_stage_fits_and_the_loads_stay() -> None:
+    code = source_of(library.gemm, {"BM": 128, "BN": 256, "BK": 128}, capability=(8, 6))
+    assert "fetch" not in code.source
+    assert "load_f16" in code.source
+
+
+@pytest.mark.parametrize("reason", ["an old device", "unaligned rows"])
+def test_what_cp_async_cannot_copy_is_loaded_as_before(reason: str) -> None:
+    more: dict[str, Any] = {"capability": (7, 5)} if reason == "an old device" else {"aligned": False}
+    code = source_of(library.gemm, GEMM, **more)
+    assert "fetch" not in code.source
+    assert code.source.count("load_f16") == 2
+
+
+@compiled
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
+def test_a_matrix_product_is_copied_by_16_bytes_with_one_barrier_a_round(capability: tuple[int, int]) -> None:
+    code = source_of(library.gemm, GEMM, capability=capability)
+    ptx = ptx_of(code, capability)
+    copies, waits = re.findall(r"cp\.async\.cg\S* \[\S+\], \[\S+\], 16(, \S+)?;", ptx), 4 if capability < (9, 0) else 3
+    assert len(copies) >= 16 + 16 and len(copies) % 16 == 0
+    assert set(copies) == {""}
+    assert f"cp.async.wait_group {waits - 2};" in ptx
+    assert ptx.count("bar.sync") + ptx.count("barrier.sync") == 2
+    assert "ld.global" not in ptx
+
+
+@compiled
+def test_ragged_edges_are_filled_with_zeros() -> None:
+    ptx = ptx_of(source_of(library.gemm, GEMM, divisor=8), (8, 0))
+    sizes = re.findall(r"cp\.async\.cg\S* \[\S+\], \[\S+\], 16(, \S+)?;", ptx)
+    assert sizes
+    assert "" not in sizes
+
+
+def test_a_later_round_is_spelled_with_its_own_index() -> None:
+    lines = in_loop(source_of(library.gemm, GEMM).source)
+    fetches = [line for line in lines if line.startswith("fetch")]
+    assert len(fetches) == 2
+    assert all("int64(ahead_0)" in line and "int64(k)" not in line for line in fetches)
+
+
+@tc.kernel
+def transposed_and_named(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
+) -> None:
+    xs, ys = x.partition(BM, BK, permute=(1, 0), pad=0), y.partition(BN, BK, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(ys.num_tiles(1)):
+        left = tc.permute_dims(xs[tc.block_id(0), k], (0, 1))
+        right = tc.transpose(ys[tc.block_id(1), k])
+        acc = tc.mma(left, right, acc)
+    z.store(acc)
+
+
+@tc.kernel
+def read_twice(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        left = xs[tc.block_id(0), k]
+        acc = tc.mma(left, ys[k, tc.block_id(1)], acc) + tc.sum(left.astype(f32))
+    z.store(acc)
+
+
+@tc.kernel
+def steps_by_a_load(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
+) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    at = 0
+    for k in range(xs.num_tiles(1)):
+        acc = tc.mma(xs[tc.block_id(0), k], ys[at, tc.block_id(1)], acc)
+        at = k + 1
+    z.store(acc)
+
+
+@tc.kernel
+def left_early(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn], most: int
+) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        if k == most:
+            break
+        acc = tc.mma(xs[tc.block_id(0), k], ys[k, tc.block_id(1)], acc)
+    z.store(acc)
+
+
+def test_transposes_and_variables_rename_what_runs_ahead() -> None:
+    code = source_of(transposed_and_named, GEMM)
+    assert code.source.count("fetch_") == 4
+    assert not any(word in code.source for word in ("load_f16", "permute", "left", "right"))
+
+
+def test_a_load_that_others_read_stays_in_registers() -> None:
+    code = source_of(read_twice, GEMM)
+    assert code.source.count("load_f16") == 1
+    assert "fetch_0(y," in code.source
+
+
+def test_an_index_of_the_last_round_does_not_run_ahead() -> None:
+    code = source_of(steps_by_a_load, GEMM)
+    assert "fetch_0(x," in code.source
+    assert "load_f16_0(y," in code.source
+    # The check that stays in place comes with the load.
+    assert "fault_0(" in code.source
+
+
+def test_a_loop_that_may_end_early_runs_nothing_ahead() -> None:
+    assert "fetch" not in source_of(left_early, GEMM).source
+
+
+def assembler() -> str | None:
+    """`ptxas` of the wheels or of the system."""
+    try:
+        package = import_module("nvidia.cu13")
+    except ImportError:
+        return shutil.which("ptxas")
+    return shutil.which("ptxas", path=os.pathsep.join(str(Path(p) / "bin") for p in package.__path__)) or shutil.which(
+        "ptxas"
+    )
+
+
+DEFAULTS = [
+    (library.gemm, GEMM),
+    (library.gemm, {"BM": 128, "BN": 256, "BK": 64}),
+    (library.persistent_gemm, GEMM),
+    (library.attention, {"BM": 128, "BN": 64, "D": 128}),
+]
+
+
+@compiled
+@pytest.mark.skipif(assembler() is None, reason="no ptxas here")
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
+@pytest.mark.parametrize(
+    "kernel, sizes", DEFAULTS, ids=lambda value: getattr(getattr(value, "fn", None), "__name__", "")
+)
+def test_library_kernels_do_not_spill(
+    kernel: Any, sizes: dict[str, int], capability: tuple[int, int], tmp_path: Path
+) -> None:
+    code = source_of(kernel, sizes, 8, capability=capability)
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ptx_of(code, capability))
+    command = [str(assembler()), f"-arch=sm_{capability[0]}{capability[1]}", "-v", str(path), "-o", str(tmp_path / "k")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "0 bytes spill stores, 0 bytes spill loads" in found.stdout + found.stderr
