@@ -51,8 +51,11 @@ def compile_ptx(
     *,
     blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
+    accelerated: bool = False,
 ) -> tuple[str, str]:
-    """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
+    """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter;
+    `accelerated` names the architecture-specific target.
+    """
     from numba import types
 
     file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
@@ -61,12 +64,16 @@ def compile_ptx(
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
-        return numba_ptx(
+        ptx, entry = numba_ptx(
             scope[name], signature, threads, capability, resident=blocks_per_multiprocessor, line_info=line_info
         )
     except CompileFailed as error:
         error.source = source
         raise
+    if accelerated:
+        # numba takes a compute capability, which has no such letter.
+        ptx = re.sub(r"^(\.target sm_\d+)\b", r"\1a", ptx, flags=re.MULTILINE)
+    return ptx, entry
 
 
 def numba_ptx(
@@ -125,6 +132,7 @@ def build(
     *,
     blocks_per_multiprocessor: int = 1,
     line_info: bool = False,
+    accelerated: bool = False,
 ) -> Binary:
     """Source to cubin in one step, by way of the disk cache if that is on.
 
@@ -132,7 +140,7 @@ def build(
     which makes them, is part of the key as well.
     """
     key = disk_cache.key_of(
-        _versions(), source, identity, formats, threads, capability, blocks_per_multiprocessor, line_info
+        _versions(), source, identity, formats, threads, capability, blocks_per_multiprocessor, line_info, accelerated
     )
     kept = disk_cache.read(key)
     if kept is not None:
@@ -147,8 +155,9 @@ def build(
         capability,
         blocks_per_multiprocessor=blocks_per_multiprocessor,
         line_info=line_info,
+        accelerated=accelerated,
     )
-    image = link([ptx], capability)
+    image = link([ptx], capability, accelerated=accelerated)
     disk_cache.write(key, entry.encode() + b"\n" + image)
     return Binary(entry, image, ptx, capability)
 

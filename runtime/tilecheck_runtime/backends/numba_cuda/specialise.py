@@ -100,6 +100,7 @@ def compile_for(
         capability,
         blocks_per_multiprocessor=lowered.resident,
         line_info=line_info,
+        accelerated=lowered.accelerated,
     )
     return lowered, binary
 
