@@ -99,12 +99,14 @@ class Thing:
     def line(self) -> list[Thing]:
         return [self] if self.parent is None else [self, *self.parent.line()]
 
-    def reach(self, seen: set[Thing] | None = None) -> set[Thing]:
+    def reach(self, seen: set[Thing] | None = None, waits: bool = True) -> set[Thing]:
+        """What a use of this uses; `waits` says that waiting for an op counts as using what it holds."""
         seen = set() if seen is None else seen
         if self not in seen:
             seen.add(self)
-            for thing in (*self.slots.values(), *(held for held, _ in self.holds)):
-                thing.reach(seen)
+            held = [thing for thing, _ in self.holds] if waits or self.life != "running" else []
+            for thing in (*self.slots.values(), *held):
+                thing.reach(seen, waits)
         return seen
 
     def meets(self, other: Thing) -> bool:
@@ -150,11 +152,11 @@ class Machine:
     def get(self, var: str) -> Thing:
         return self.names.setdefault(var, Thing(Kind.OTHER))
 
-    def later(self, thing: Thing) -> bool:
+    def later(self, thing: Thing, waits: bool = True) -> bool:
         """Whether a variable that leads to `thing` is read after this point, before it is bound anew."""
         bound = writes(self.path[self.at])
         for var, named in self.names.items():
-            if var == bound or thing not in named.reach():
+            if var == bound or thing not in named.reach(waits=waits):
                 continue
             for instr in self.path[self.at + 1 :]:
                 if var in reads(instr):
@@ -180,9 +182,9 @@ class Machine:
         ]
 
     def idle(self, thing: Thing) -> bool:
-        taken = {held for op in self.ops if op.life for held, _ in op.holds}
+        taken = {held for op in self.ops if op.life == "built" for held, _ in op.holds}
         others = [t for t in thing.root.family() if t.parent is not None and t not in thing.line() and t not in taken]
-        return any(other.meets(thing) and self.later(other) for other in others)
+        return any(other.meets(thing) and self.later(other, waits=False) for other in others)
 
     def step(self, instr: Instr) -> None:
         match instr:
@@ -231,10 +233,10 @@ class Machine:
         if not self.dead(parent) and instr.hold is Hold.EXCLUSIVE and instr.renews:
             if any(op.life == "built" for op, _ in self.held(probe)):
                 self.report("HELD")
-            taken = {held for op in self.ops if op.life for held, _ in op.holds}
+            taken = {held for op in self.ops if op.life == "built" for held, _ in op.holds}
             for other in parent.root.family():
                 related = other.parent is None or other in parent.line() or other in taken
-                if not related and other.meets(probe) and self.later(other):
+                if not related and other.meets(probe) and self.later(other, waits=False):
                     self.report("IDLE")
         parent.children.append(part)
         self.names[instr.into] = part
@@ -247,6 +249,8 @@ class Machine:
             self.report("MOVED_BUILT" if all(op.life == "built" for op, _ in ops) else "MOVED_HELD")
         if self.idle(thing) or self.viewed(thing):
             self.report("MOVED_IDLE")
+        elif self.owned(thing):
+            self.report("MOVED_VIEW")
         for at in thing.line():
             at.moved = True
 
@@ -254,6 +258,10 @@ class Machine:
         named = {found for var, start in self.names.items() for found in start.reach()}
         views = [t for t in thing.root.family() if t.kind is Kind.VIEW and t in named and t not in thing.line()]
         return any(view.meets(thing) for view in views)
+
+    def owned(self, thing: Thing) -> bool:
+        named = {found for start in self.names.values() for found in start.reach()}
+        return any(owner in named for owner in thing.line()[1:])
 
     def build(self, instr: flow.Build) -> None:
         things = [(self.get(use.src), use.hold) for use in instr.uses]

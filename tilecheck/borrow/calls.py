@@ -17,7 +17,7 @@ from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
-from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Nothing, Number, Op
+from tilecheck.borrow.values import NOTHING, Array, Callee, Closure, Handle, Items, KernelValue, Nothing, Number, Op
 from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -56,9 +56,31 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         return call_kernel(low, node, callee)
     if isinstance(callee, Callee):
         return call_function(low, node, callee.contract)
+    if isinstance(callee, Closure) and _fits(low, callee.node, node):
+        return _inline(low, callee.node, node)
     if _is_harmless(full):
         return _harmless(low, node, full or "")
     return _unknown(low, node, receiver)
+
+
+def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:
+    """Whether a call of a lambda can be read as its body: each parameter gets one argument by its place."""
+    plain = all(param.kind == "plain" for param in called.params) and not any(arg.name or arg.star for arg in node.args)
+    return plain and len(called.params) == len(node.args) and called not in low.inlined
+
+
+def _inline(low: Expressions, called: ir.Lambda, node: ir.Call) -> Operand:
+    operands = [low.expr(arg.value) for arg in node.args]
+    renamed, inlined, at = low.renamed, low.inlined, low.at
+    own: dict[str, str] = {}
+    for param, operand, arg in zip(called.params, operands, node.args, strict=True):
+        own[param.name] = low.object_of(operand, arg.value)
+        low.env[own[param.name]] = operand.value
+    low.renamed, low.inlined, low.at = {**renamed, **own}, (*inlined, called), at or node.span
+    low.called.add(called)
+    result = low.expr(called.body)
+    low.renamed, low.inlined, low.at = renamed, inlined, at
+    return result
 
 
 def _is_harmless(full: str | None) -> bool:
@@ -87,9 +109,14 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
 def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Operand:
     """Code that is not read: it gets the receiver and the arguments."""
     for arg in node.args:
-        low.escape(low.expr(arg.value), arg.span)
+        operand = low.expr(arg.value)
+        low.escape(operand, arg.span)
+        if isinstance(operand.value, Items):
+            low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
+        if isinstance(receiver.value, Items) and isinstance(node.func, ir.Attr):
+            low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
             return Operand(None)

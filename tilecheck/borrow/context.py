@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -43,7 +43,9 @@ class Context:
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
     `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
-    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable.
+    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
+    inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, `inlined` the
+    lambdas around, and `at` is the call; `called` are all lambdas that were read like that.
     """
 
     program: Program
@@ -53,6 +55,10 @@ class Context:
     tested: frozenset[str] = frozenset()
     mentions: Counter[str] = field(default_factory=Counter)
     lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
+    renamed: dict[str, Var] = field(default_factory=dict)
+    inlined: tuple[ir.Lambda, ...] = ()
+    at: Span | None = None
+    called: set[ir.Lambda] = field(default_factory=set)
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
     loops: int = 0
@@ -63,7 +69,7 @@ class Context:
     # ---- instructions
 
     def emit(self, instr: Instr) -> None:
-        self.code.append(instr)
+        self.code.append(instr if self.at is None else replace(instr, span=self.at))
 
     def temp(self) -> Var:
         return f"%{next(self._temps)}"
@@ -106,7 +112,7 @@ class Context:
         """Under which name the value of a variable, attribute or constant subscript is kept."""
         match node:
             case ir.Name(id=name):
-                return name
+                return self.renamed.get(name, name)
             case ir.Attr(base=base, name=name):
                 base_key = self.key(base)
                 return f"{base_key}.{name}" if base_key is not None else None

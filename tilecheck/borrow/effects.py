@@ -22,6 +22,7 @@ from tilecheck.borrow.loans import (
     Live,
     Loan,
     allocation,
+    bound_owner,
     bound_views,
     clash,
     held_loans,
@@ -40,8 +41,9 @@ from tilecheck.ir.flow import Hold, Instr, Kind, Region, Site, Touch, Use, Var
 class Effects:
     """Applies instructions to states and collects what they break."""
 
-    def __init__(self, outer: frozenset[Var]) -> None:
+    def __init__(self, outer: frozenset[Var], captured: frozenset[Var] = frozenset()) -> None:
         self.outer = outer
+        self.captured = captured
         self.broken: dict[tuple[Break, Span, str], Broken] = {}
         self.built: dict[Site, None] = {}
         self.used: set[Site] = set()
@@ -123,16 +125,24 @@ class Effects:
                 self.used.add(item[0])
             case flow.Get(into=into, base=base, field=field, site=site):
                 holder = self.named(state, base, instr.span)
-                if (holder, field) not in state.slots:
+                if field == flow.ANY or (holder, field) not in state.slots:
                     item = state.fresh(site)
                     holder = self.named(state, base, instr.span)
-                    state.slots[(holder, field)] = item
-                state.names[into] = state.slots[(holder, field)]
+                    each = state.slots.get((holder, flow.ANY))
+                    if each is not None and field.startswith("[") and (move := move_of(state, each)) is not None:
+                        state.moved[item] = move
+                    if field != flow.ANY:
+                        state.slots[(holder, field)] = item
+                    state.names[into] = item
+                else:
+                    state.names[into] = state.slots[(holder, field)]
             case flow.Escape(src=src):
                 obj = self.named(state, src, instr.span)
                 self._check_moved(state, obj, instr.span, src)
                 self._escape(state, obj)
             case flow.Clobber():
+                for var in self.captured & state.names.keys():
+                    self._escape(state, state.names[var])
                 for var in self.outer & state.names.keys():
                     self._escape(state, state.names.pop(var))
                 self.jobs.wait_for_all(state)
@@ -181,13 +191,18 @@ class Effects:
         if self._check_moved(state, obj, instr.span, instr.by):
             return
         part, place = region(state, obj), allocation(state, obj)[0].name
-        held = next(held_loans(state, obj, part, live), None)
+        # Of several, the one that a run time meets first: an op that is built, then one that runs.
+        held = min(held_loans(state, obj, part, live), key=_in_the_way, default=None)
         if held is not None:
             self._blame(_MOVED[held.phase or Phase.RUNNING], state, instr.span, place, instr.by, held)
         # A run time finds every handle that is still there, also one that is not used again.
         idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
         if idle is not None:
             self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
+        owner = bound_owner(state, obj)
+        if idle is None and owner is not None:
+            moved, kept = self._called(state, obj), self._called(state, owner)
+            self.report(Broken(Break.MOVED_VIEW, instr.span, moved, instr.by, owner[0].span, kept))
         for at in lineage(state, obj):
             state.moved[at] = instr
 
@@ -253,9 +268,13 @@ class Effects:
     def _blame(
         self, kind: Break, state: State, span: Span, place: str, by: str, loan: Loan, writes: bool = False
     ) -> None:
-        called = sorted(var for var, obj in state.names.items() if obj == loan.holder and var[0] != "%")
-        name = called[0] if called else loan.holder[0].name
+        name = self._called(state, loan.holder)
         self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes))
+
+    def _called(self, state: State, wanted: Obj) -> str:
+        """What the user calls `wanted`."""
+        called = sorted(var for var, obj in state.names.items() if obj == wanted and var[0] != "%")
+        return called[0] if called else wanted[0].name
 
     # ---- the life of an op
 
@@ -290,6 +309,10 @@ class Effects:
         for op in ops:
             state.phase.pop(op, None)
         return known
+
+
+def _in_the_way(loan: Loan) -> tuple[int, Span]:
+    return list(_MOVED).index(loan.phase or Phase.RUNNING), loan.origin
 
 
 _MOVED = {

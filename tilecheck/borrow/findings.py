@@ -24,6 +24,7 @@ class Break(Enum):
     MOVED_RUNNING = "given away while a running op holds it"
     MOVED_CAPTURED = "given away while a graph holds it"
     MOVED_IDLE = "given away while a borrow of it is used later"
+    MOVED_VIEW = "given away through a view while its owner is still there"
     MOVED = "used after it was given away"
     COPY = "a host array used while a copy is in flight"
     UNORDERED = "used on two streams without an order"

@@ -30,47 +30,65 @@ from tilecheck.ir.flow import Site
 
 
 @dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """A function some of whose paths were not followed: what they show is unknown, for that `reason`."""
+
+    name: str
+    span: Span
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostReport:
-    """The broken loans and contracts of one file's host code."""
+    """The broken loans and contracts of one file's host code, and what was not looked at to its end."""
 
     broken: tuple[Broken, ...] = ()
     dropped: tuple[Site, ...] = ()
     faults: tuple[Fault, ...] = ()
+    unfollowed: tuple[Unfollowed, ...] = ()
 
 
 def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> HostReport:
     """Check the host code of one file; `outside` finds the definitions of other files by their dotted names."""
     program = Program(module, outside)
     broken: dict[tuple[object, Span, str], Broken] = {}
-    dropped: dict[Site, None] = {}
+    dropped: dict[tuple[Span, str], Site] = {}
+    ran: set[tuple[Span, str]] = set()
     faults: dict[tuple[str, Span], Fault] = {}
+    unfollowed: list[Unfollowed] = []
     shared = _read_by_functions(program)
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
         for found in solution.broken:
             broken.setdefault((found.kind, found.span, found.place), found)
-        dropped.update(dict.fromkeys(solution.dropped))
+        # A loop that is unrolled, or a lambda that is called, has several sites in one place.
+        ran.update((site.span, site.name) for site in solution.ran)
+        dropped.update(((site.span, site.name), site) for site in solution.dropped)
+        if solution.left_out is not None:
+            unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
         for fault in piece.faults:
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in frozen_globals(program):
         faults.setdefault((fault.rule, fault.span), fault)
     twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
-    held = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES[:3]}
+    held = {found.span for found in broken.values() if found.kind in _HELD_MOVES}
     refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
 
     def follows(found: Broken) -> bool:
         """Whether `found` only follows from another finding: one mistake is told once."""
         if found.kind is Break.IDLE:
             return (found.span.line, found.place) in twice
-        if found.kind is Break.MOVED_IDLE:
+        if found.kind in (Break.MOVED_IDLE, Break.MOVED_VIEW):
             return found.span in held
         return found.kind is Break.MOVED and found.origin in refused
 
     told = tuple(found for found in broken.values() if not follows(found))
-    return HostReport(told, tuple(dropped), tuple(faults.values()))
+    never_run = tuple(site for at, site in dropped.items() if at not in ran)
+    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed))
 
 
-_REFUSED_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED, Break.MOVED_IDLE)
+_HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)
+_REFUSED_MOVES = (*_HELD_MOVES, Break.MOVED_IDLE, Break.MOVED_VIEW)
 
 
 def _read_by_functions(program: Program) -> dict[str, Span]:

@@ -138,8 +138,10 @@ def _dims(launch: Launch) -> Iterator[Fault]:
             continue
         source = f"`where({name}={bound})`"
         yield from _bind(launch, key, bound, source, values)
+    # Behind `*tensors` there may be anything.
+    seen = all(p.name in launch.args for p in facts.contract.params if isinstance(p, TensorParam))
     for key, dim in dims.items():
-        if key not in values and dim.size is None:
+        if seen and key not in values and dim.size is None:
             yield Fault(
                 "unbound-dim",
                 f"`{dim.name}` of `{facts.contract.name}` has no value in this launch",

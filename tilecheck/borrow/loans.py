@@ -64,8 +64,10 @@ def meets(state: State, a: Obj, b: Obj) -> bool:
     return overlap(region(state, a), region(state, b)) is Overlap.OVERLAPS
 
 
-def inside(state: State, obj: Obj) -> set[Obj]:
-    """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from."""
+def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
+    """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from. With `used`, only
+    what a use of `obj` uses: an op that runs already uses nothing more when it is waited for.
+    """
     if not state.slots and not state.bag and not state.held:
         return {obj}
     found: set[Obj] = set()
@@ -77,18 +79,19 @@ def inside(state: State, obj: Obj) -> set[Obj]:
         found.add(at)
         stack.extend(item for (base, _), item in state.slots.items() if base == at)
         stack.extend(item for base, item in state.bag if base == at)
-        stack.extend(target for holder, target, _ in state.held if holder == at)
+        if not used or state.phase.get(at, Phase.BUILT) is Phase.BUILT:
+            stack.extend(target for holder, target, _ in state.held if holder == at)
     return found
 
 
-def live_objects(state: State, live: Live) -> dict[Obj, Span]:
-    """The objects that a variable of `live` leads to, with the first place where one is read."""
+def live_objects(state: State, live: Live, used: bool = False) -> dict[Obj, Span]:
+    """The objects that a variable of `live` leads to, with the first place where one is read; `used` as in `inside`."""
     found: dict[Obj, Span] = {}
     for var, span in live.items():
         start = state.names.get(var)
         if start is None:
             continue
-        for obj in inside(state, start):
+        for obj in inside(state, start, used):
             if obj not in found or span < found[obj]:
                 found[obj] = span
     return found
@@ -104,22 +107,33 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
             continue
         if overlap(parent.region, part) is not Overlap.OVERLAPS:
             continue
-        alive = live_objects(state, live) if alive is None else alive
-        if child in alive and not _held_by_op(state, child):
+        alive = live_objects(state, live, used=True) if alive is None else alive
+        if child in alive and not _held_by_built(state, child):
             yield Loan(child, child[0].span, parent.hold, None, alive[child])
     for holder, target, use in state.held:
         if holder in state.phase or holder[0].kind is Kind.JOB or allocation(state, target) != root:
             continue
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue
-        alive = live_objects(state, live) if alive is None else alive
+        alive = live_objects(state, live, used=True) if alive is None else alive
         if holder in alive:
             yield Loan(holder, holder[0].span, use.hold, None, alive[holder])
 
 
+def _named(state: State) -> set[Obj]:
+    """What a variable of the user leads to, whether it is read again or not."""
+    return {item for var, start in state.names.items() if var[0] != "%" for item in inside(state, start)}
+
+
+def bound_owner(state: State, obj: Obj) -> Obj | None:
+    """What `obj` was borrowed from, if a variable of the user still names it."""
+    named = _named(state)
+    return next((owner for owner in lineage(state, obj) if owner != obj and owner in named), None)
+
+
 def bound_views(state: State, obj: Obj) -> Iterator[Loan]:
     """The views of `obj`'s memory that a variable of the user still names, whether it is read again or not."""
-    named = {item for var, start in state.names.items() if var[0] != "%" for item in inside(state, start)}
+    named = _named(state)
     own = set(lineage(state, obj))
     for child, parent in state.parent.items():
         view = child[0].kind is Kind.VIEW and child in named and child not in own
@@ -127,8 +141,9 @@ def bound_views(state: State, obj: Obj) -> Iterator[Loan]:
             yield Loan(child, child[0].span, parent.hold, None, None)
 
 
-def _held_by_op(state: State, child: Obj) -> bool:
-    return any(target == child and holder in state.phase for holder, target, _ in state.held)
+def _held_by_built(state: State, child: Obj) -> bool:
+    """Whether a built op holds `child`: then the op stands in the way, and is what a finding speaks of."""
+    return any(target == child and state.phase.get(holder) is Phase.BUILT for holder, target, _ in state.held)
 
 
 def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:

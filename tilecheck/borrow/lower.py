@@ -1,8 +1,9 @@
 """From the host IR to the flow IR: statements, and the functions of a file one by one.
 
 Each function, lambda and module body becomes a flow of its own, checked against signatures only. A nested function may
-run at any time, so the variables that it shares with the function around it count as outer ones: unknown calls may
-rebind them. Generators and coroutines hand control to unknown code at each `yield` and `await`.
+run at any time, so the variables that it shares with the function around it count as captured: unknown calls may use
+what they name, and rebind those that it declares `nonlocal`. A lambda that is called by a name is read where it is
+called. Generators and coroutines hand control to unknown code at each `yield` and `await`.
 
 Worked example: see `ir/flow.py`.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tilecheck.borrow.binding import bind, iterate
+from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.lower_expr import Expressions
@@ -30,9 +31,12 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A flow, the faults of the launches in it, and whether its variables live on after it (a module's do)."""
+    """A flow, where it begins, the faults of the launches in it, and whether its variables live on after it (a module's
+    do).
+    """
 
     flow: Flow
+    span: Span
     faults: tuple[Fault, ...]
     is_module: bool = False
 
@@ -43,11 +47,14 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     lambdas: list[tuple[ir.Lambda, bool]] = []
     surveys = {id(part.unit): part for part in program.survey.units()}
 
-    def run(piece: _Statements, name: str, statements: tuple[ir.Stmt, ...], is_module: bool = False) -> Lowered:
+    def run(
+        piece: _Statements, name: str, span: Span, statements: tuple[ir.Stmt, ...], is_module: bool = False
+    ) -> Lowered:
         piece.body(statements)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
-        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas)
-        return Lowered(Flow(name, tuple(piece.code), piece.outer), tuple(piece.faults), is_module)
+        own = piece.lambdas.keys() - piece.called
+        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
+        return Lowered(Flow(name, tuple(piece.code), piece.outer, piece.captured), span, tuple(piece.faults), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
@@ -55,9 +62,10 @@ def lower_module(program: Program) -> Iterator[Lowered]:
             continue
         match part.unit:
             case ir.HostModule(body=body):
-                yield run(_Statements(program, part), "<module>", body, is_module=True)
+                if body:
+                    yield run(_Statements(program, part), "<module>", body[0].span, body, is_module=True)
             case ir.Class(name=name, body=body):
-                yield run(_Statements(program, part), name, body)
+                yield run(_Statements(program, part), name, part.unit.span, body)
             case ir.Function() as function if not _is_device(program, function):
                 pieces.append((function, _Statements(program, part)))
             case _:
@@ -66,12 +74,12 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     for node, piece in sorted(pieces, key=lambda pair: pair[0].name in called_back):
         piece.where = "then" if node.name in called_back else ""
         piece.enter()
-        yield run(piece, node.name, node.body)
+        yield run(piece, node.name, node.span, node.body)
     for found, inside in lambdas:
         piece = _Statements(program, surveys[id(found)])
         piece.where = "then" if inside else ""
         piece.enter()
-        yield run(piece, "<lambda>", (ir.Return(found.body, span=found.span),))
+        yield run(piece, "<lambda>", found.span, (ir.Return(found.body, span=found.span),))
 
 
 def _is_device(program: Program, function: ir.Function) -> bool:
@@ -96,6 +104,7 @@ class _Statements(Expressions):
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
         self.outer: frozenset[str] = frozenset()
+        self.captured: frozenset[str] = frozenset()
 
     def enter(self) -> None:
         """Bind the parameters, and find out which variables other code shares."""
@@ -103,7 +112,8 @@ class _Statements(Expressions):
             self._param(param)
         local = self.part.local
         shared = {name for inner in self.part.nested for name in inner.names}
-        self.outer = frozenset((self.part.names.keys() - local) | shared | self.part.declared)
+        self.outer = frozenset((self.part.names.keys() - local) | self.part.declared)
+        self.captured = frozenset(shared - self.outer)
         self.attributes = self.program.attributes(self.part)
         # A local of the same name as a constant of the module is not the constant.
         for name in local:
@@ -146,6 +156,8 @@ class _Statements(Expressions):
                         self.emit(flow.Unbind(target.id, span=node.span))
                     else:
                         self.escape(self.expr(target), node.span)
+                    if isinstance(target, ir.Sub):
+                        self.set(target.base, NOTHING)
             case ir.Return(value=returned):
                 operand = self.expr(returned) if returned is not None else Operand(None)
                 self.emit(flow.Leave(operand.var, span=node.span))
@@ -166,7 +178,7 @@ class _Statements(Expressions):
                 self._while(node)
             case ir.For(target=target, source=source, body=body, orelse=orelse):
                 tail = (lambda: self.statements(orelse)) if orelse else None
-                iterate(self, target, source, lambda: self.statements(body), tail, node.span)
+                iterate(self, target, source, lambda: self.statements(body), tail, node.span, is_even(source, body))
             case ir.Try():
                 self._try(node)
             case ir.With(items=items, body=body):

@@ -11,10 +11,25 @@ from functools import partial
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Nothing, Number, Op, Value, join
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Closure,
+    Config,
+    Handle,
+    Items,
+    KernelValue,
+    Nothing,
+    Number,
+    Op,
+    Pieces,
+    Value,
+    join,
+)
 from tilecheck.borrow.vocabulary import LOOKED_AT, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -44,11 +59,15 @@ class Expressions(Context):
             case ir.Const(value=constant, known=known):
                 return Operand(None, Number(constant) if known else NOTHING)
             case ir.Name(id=var, full=full):
-                return Operand(var if full is None else None, self.known(node))
+                return Operand(self.renamed.get(var, var) if full is None else None, self.known(node))
             case ir.Attr():
                 return self._attribute(node)
             case ir.Sub():
-                return self.subscript(node, self.expr(node.base))
+                base = self.expr(node.base)
+                if self._is_element(node, base.value):
+                    self.look(base, node, Touch.READ)
+                    return Operand(None)
+                return self.subscript(node, base)
             case ir.Call():
                 return lower_call(self, node, name)
             case ir.Operation():
@@ -66,7 +85,7 @@ class Expressions(Context):
                 return self._display(node)
             case ir.Lambda():
                 self.lambdas.setdefault(node)
-                return Operand(None, NOTHING)
+                return Operand(None, Closure(node))
             case ir.Comprehension():
                 return self._comprehension(node)
             case ir.Await(value=awaited):
@@ -159,6 +178,16 @@ class Expressions(Context):
             self.escape(base, node.span)
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 
+    def _is_element(self, node: ir.Sub, value: Value) -> bool:
+        """Whether `node` is one element of a tensor of ours: a number, read from its memory."""
+        if not isinstance(value, Array) or value.library != "tilecheck" or value.shape is None:
+            return False
+        parts = node.index.items if isinstance(node.index, ir.Display) else (node.index,)
+        if len(parts) != len(value.shape) or any(self.whole(part) is None for part in parts):
+            return False
+        check_slice(self, node, value)
+        return True
+
     def _configured(self, kernel: KernelValue, index: ir.Expr) -> KernelValue:
         parts = list(index.items) if isinstance(index, ir.Display) and index.kind == "tuple" else [index]
         for part in parts:
@@ -194,7 +223,7 @@ class Expressions(Context):
     def _operation(self, node: ir.Operation) -> Operand:
         quiet = node.op in ("is", "is not", "in", "not in")
         operands = [self.expr(operand) if quiet else self.read(operand) for operand in node.operands]
-        found = self.number(node)
+        found = applied(node.op, [self._number_of(*pair) for pair in zip(node.operands, operands, strict=True)])
         if found is not None:
             return Operand(None, Number(found))
         arrays = [operand.value for operand in operands if isinstance(operand.value, Array)]
@@ -202,6 +231,14 @@ class Expressions(Context):
             kind = Kind.HOST if arrays[0].library == "numpy" else Kind.FOREIGN
             return Operand(self.make(kind, spell(node), node.span), Array(arrays[0].library))
         return Operand(None, Nothing(node))
+
+    def _number_of(self, node: ir.Expr, operand: Operand) -> int | float | None:
+        """The number of a lowered operand; an operation's is known from its own operands, so long sums take no longer
+        than their length.
+        """
+        if isinstance(node, ir.Operation):
+            return plain(operand.value)
+        return self.number(node)
 
     def _either(self, node: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
         var = self.temp()
@@ -271,12 +308,23 @@ class Expressions(Context):
 
     def _await(self, node: ir.Await, awaited: ir.Expr) -> Operand:
         operand = self.expr(awaited)
+        if isinstance(operand.value, Op):
+            self.run_calls(operand.value, node)
         if self.where == "scope" and isinstance(operand.value, Op | Handle):
             self.reentrant(node, spell(node))
         if operand.var is not None:
             self.emit(flow.Finish(operand.var, span=node.span))
         self.emit(flow.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
+
+    def run_calls(self, op: Op, node: ir.Expr) -> None:
+        """`node` runs `op`: what the lambdas that run with it name must still be there."""
+        for called in op.calls:
+            own = {param.name for param in called.params}
+            names = (part for part in ir.walk(called.body) if isinstance(part, ir.Name) and part.full is None)
+            for name in dict.fromkeys(part.id for part in names):
+                if name not in own and isinstance(self.env.get(name), Array | Pieces):
+                    self.look(Operand(name), node, by=spell(node))
 
     def reentrant(self, node: ir.Expr, what: str) -> None:
         """`node` runs device work where none may run."""

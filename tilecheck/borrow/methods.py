@@ -13,7 +13,7 @@ from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, with_grid
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Op, Pieces
+from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Nothing, Op, Pieces
 from tilecheck.borrow.vocabulary import READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -107,6 +107,10 @@ def _tensor_method(
     if method in ("into_partition", "try_into_partition"):
         tile = tuple(low.whole(arg.value) for arg in node.args)
         check_tile(low, node, array, tile)
+        if method == "try_into_partition":
+            # It moves, or says why not and leaves everything as it was.
+            low.escape(receiver, node.span)
+            return Operand(low.make(Kind.OTHER, name or spell(node), node.span))
         low.emit(flow.Move(var, spell(node), span=node.span))
         return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile, owned=True))
     if method == "split":
@@ -191,10 +195,10 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         low.reentrant(node, spell(node))
     if method in ("then", "map", "inspect"):
         low.called_back.update(arg.value for arg in node.args)
-    for arg in node.args:
-        low.expr(arg.value)
+    given = [low.expr(arg.value).value for arg in node.args]
     if method in ("sync", "sync_on", "run", "graph"):
         check_run(low, node, op)
+        low.run_calls(op, node)
     if method in ("sync", "sync_on"):
         low.emit(flow.Finish(var, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
@@ -206,7 +210,8 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
-        return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host))
+        calls = (*op.calls, *(value.node for value in given if isinstance(value, Closure)))
+        return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls))
     if method == "graph":
         _check_capture(low, node, op, whole=True)
         graph = low.make(Kind.GRAPH, "the graph", node.span)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilecheck.borrow.values import Array, Items, Number, Value
 from tilecheck.borrow.vocabulary import canonical
@@ -38,9 +38,7 @@ def number(node: ir.Expr, value_of: ValueOf) -> int | float | None:
         case ir.Const(value=int() | float() as constant):
             return constant
         case ir.Operation(op=op, operands=operands):
-            parts = [number(operand, value_of) for operand in operands]
-            known = [part for part in parts if part is not None]
-            return _apply(op, known) if len(known) == len(parts) else None
+            return applied(op, [number(operand, value_of) for operand in operands])
         case ir.Call():
             return _call(node, value_of)
         case ir.Sub(base=ir.Attr(base=base, name="shape"), index=index):
@@ -54,7 +52,7 @@ def number(node: ir.Expr, value_of: ValueOf) -> int | float | None:
                 return math.prod(extent for extent in array.shape if extent is not None)
             return None
         case ir.Name() | ir.Attr() | ir.Sub():
-            return _plain(value_of(node))
+            return plain(value_of(node))
         case _:
             return None
 
@@ -73,19 +71,24 @@ def wholes(node: ir.Expr, value_of: ValueOf) -> tuple[int | None, ...] | None:
         return tuple(whole(item, value_of) for item in node.items)
     value = value_of(node)
     if isinstance(value, Items):
-        parts = [_plain(item) for item in value.values]
+        parts = [plain(item) for item in value.values]
         return tuple(part if isinstance(part, int) else None for part in parts)
     found = whole(node, value_of)
     return (found,) if found is not None else None
 
 
-def _plain(value: Value) -> int | float | None:
+def plain(value: Value) -> int | float | None:
+    """The number that `value` is, None if it is none."""
     if isinstance(value, Number) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
         return value.value
     return None
 
 
-def _apply(op: str, parts: list[int | float]) -> int | float | None:
+def applied(op: str, operands: Sequence[int | float | None]) -> int | float | None:
+    """`op` of numbers, None if one of them is unknown or there is no such number."""
+    parts = [part for part in operands if part is not None]
+    if len(parts) != len(operands):
+        return None
     try:
         match op, parts:
             case "-", [only]:

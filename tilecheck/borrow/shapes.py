@@ -53,7 +53,12 @@ def check_slice(low: Expressions, node: ir.Sub, array: Array) -> None:
         )
         return
     for axis, (part, extent) in enumerate(zip(parts, array.shape, strict=False)):
-        if extent is None or not isinstance(part, ir.Slice):
+        if extent is None:
+            continue
+        at = low.whole(part) if not isinstance(part, ir.Slice) else None
+        if at is not None and not -extent <= at < extent:
+            low.fault("out-of-bounds", f"`{spell(node)}` is outside axis {axis}, whose extent is {extent}", node.span)
+        if not isinstance(part, ir.Slice):
             continue
         start = 0 if part.start is None else low.whole(part.start)
         stop = extent if part.stop is None else low.whole(part.stop)

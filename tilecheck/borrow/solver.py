@@ -2,10 +2,7 @@
 
 The solver runs the flow IR forward over *sets* of states (`facts.py`), one state per distinguishable past, so its answer
 is that of enumerating paths: a finding is reported iff some path through the function, loops taken any number of times,
-shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each. A function with
-more than `MOST_STATES` pasts at one point keeps the first ones, and one that takes more than `MOST_STEPS` steps is left with what
-was found until then; either can only lose findings.
-
+shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each. A XX
 Before paths meet, a state forgets what no later read can reach, so that pasts that differ only in the dead are one.
 
 Worked example: after `if c: op = f(z.partition(4))` / `else: op = f(w.partition(4))` there are two states; `op.sync()`
@@ -51,56 +48,47 @@ class Ways:
         ways = {"break": self.broken, "continue": self.continued, "return": self.returned, "raise": self.raised}
         return ways[kind]
 
-    def add_jumps(self, other: Ways) -> None:
-        """Add all ways out of `other` except the one that falls through."""
-        for mine, theirs in (
-            (self.broken, other.broken),
-            (self.continued, other.continued),
-            (self.returned, other.returned),
-            (self.raised, other.raised),
-        ):
-            _merge(mine, theirs.values())
-
-
-def _merge(into: Cases, states: Iterable[State]) -> list[State]:
-    """Add the states that are new, up to the limit; the ones that were added."""
-    added: list[State] = []
-    for state in states:
-        key = state.key()
-        if key not in into and len(into) < MOST_STATES:
-            into[key] = state
-            added.append(state)
-    return added
-
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What broke, in the order of the source, and the ops that no path ever ran, by their sites."""
+    """What broke, in the order of the source, and the ops that were built, by their sites: those that no path ever ran,
+    and the others.
+
+    `left_out` says why some paths were not followed, None if all were. Then no op counts as dropped: one of those paths
+    may run it.
+    """
 
     broken: tuple[Broken, ...]
-    dropped: tuple[Site, ...]
+    dropped: tuple[Site, ...] = ()
+    ran: tuple[Site, ...] = ()
+    left_out: str | None = None
 
 
 def solve(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     """Run every path through `function`; the variables of `out` are read after it."""
     cut = relevant(function)
-    return run_paths(cut, out) if cut is not None else Solution((), ())
+    return run_paths(cut, out) if cut is not None else Solution(())
 
 
 def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     """`solve`, with nothing left out."""
-    run = _Run(liveness(function.body, out), Effects(function.outer))
+    run = _Run(liveness(function.body, out), Effects(function.outer, function.captured))
     effects = run.effects
     try:
         ways = run.block(function.body, {None: State()}, guarded=False)
     except _TooLong:
-        # An op may yet have been run on the paths that were left out.
-        return Solution(_in_order(effects), ())
+        return _unfinished(effects, f"they take more than {MOST_STEPS:,} steps")
+    if run.crowded:
+        return _unfinished(effects, f"more than {MOST_STATES} pasts meet at one point")
     for state in (*ways.on.values(), *ways.returned.values()):
         for var in (out or {}).keys() & state.names.keys():
             effects.used.update(obj[0] for obj in inside(state, state.names[var]))
     dropped = tuple(site for site in effects.built if site not in effects.used)
-    return Solution(_in_order(effects), dropped)
+    return Solution(_in_order(effects), dropped, tuple(site for site in effects.built if site in effects.used))
+
+
+def _unfinished(effects: Effects, why: str) -> Solution:
+    return Solution(_in_order(effects), (), tuple(effects.built), why)
 
 
 def _in_order(effects: Effects) -> tuple[Broken, ...]:
@@ -116,6 +104,26 @@ class _Run:
     live: Liveness
     effects: Effects
     steps: int = 0
+    crowded: bool = False
+
+    def merge(self, into: Cases, states: Iterable[State]) -> list[State]:
+        """Add the states that are new, up to the limit; the ones that were added."""
+        added: list[State] = []
+        for state in states:
+            key = state.key()
+            if key in into:
+                continue
+            if len(into) >= MOST_STATES:
+                self.crowded = True
+                break
+            into[key] = state
+            added.append(state)
+        return added
+
+    def add_jumps(self, into: Ways, part: Ways) -> None:
+        """Add all ways out of `part` except the one that falls through."""
+        for way in WAYS[1:]:
+            self.merge(into.jump(way), part.jump(way).values())
 
     def block(self, body: Block, states: Cases, guarded: bool) -> Ways:
         """Run `body`; with `guarded`, also collect the states in which something in it may raise."""
@@ -124,7 +132,7 @@ class _Run:
             if not ways.on:
                 break
             if guarded:
-                _merge(ways.raised, [state.copy() for state in ways.on.values()])
+                self.merge(ways.raised, [state.copy() for state in ways.on.values()])
             ways.on = self.step(instr, ways, guarded)
         return ways
 
@@ -132,14 +140,14 @@ class _Run:
         """The states after `instr`; jumps go into `ways`."""
         match instr:
             case flow.Exit(kind=kind):
-                _merge(ways.jump(kind), ways.on.values())
+                self.merge(ways.jump(kind), ways.on.values())
                 return {}
             case flow.Branch(arms=arms):
                 after: Cases = {}
                 for arm in arms:
                     part = self.block(arm, _copies(ways.on), guarded)
-                    ways.add_jumps(part)
-                    _merge(after, part.on.values())
+                    self.add_jumps(ways, part)
+                    self.merge(after, part.on.values())
                 return self.tidy(after, instr)
             case flow.Loop():
                 return self.tidy(self.loop(instr, ways, guarded), instr)
@@ -159,48 +167,48 @@ class _Run:
         left: Cases = {}
         broken: Cases = {}
         head = self.live.head.get(id(loop), {})
-        fresh = _merge(seen, _tidy(ways.on, head).values())
+        fresh = self.merge(seen, _tidy(ways.on, head).values())
         first = True
         while fresh:
             tested = self.block(loop.test, {state.key(): state.copy() for state in fresh}, guarded)
-            ways.add_jumps(tested)
+            self.add_jumps(ways, tested)
             if not loop.endless and not (loop.once and first):
-                _merge(left, (state.copy() for state in tested.on.values()))
+                self.merge(left, (state.copy() for state in tested.on.values()))
             body = self.block(loop.body, tested.on, guarded)
-            _merge(ways.returned, body.returned.values())
-            _merge(ways.raised, body.raised.values())
-            _merge(broken, body.broken.values())
+            self.merge(ways.returned, body.returned.values())
+            self.merge(ways.raised, body.raised.values())
+            self.merge(broken, body.broken.values())
             ends: Cases = {}
-            _merge(ends, (*body.on.values(), *body.continued.values()))
+            self.merge(ends, (*body.on.values(), *body.continued.values()))
             rounds = _tidy(ends, head)
             if first and loop.once:
                 seen = {}
-            fresh = _merge(seen, rounds.values())
+            fresh = self.merge(seen, rounds.values())
             first = False
         after = self.block(loop.orelse, left, guarded)
-        ways.add_jumps(after)
-        _merge(after.on, broken.values())
+        self.add_jumps(ways, after)
+        self.merge(after.on, broken.values())
         return after.on
 
     def guard(self, guard: flow.Guard, ways: Ways, guarded: bool) -> Cases:
         body = self.block(guard.body, ways.on, guarded=True)
         inner = Ways()
-        inner.add_jumps(body)
+        self.add_jumps(inner, body)
         raised, inner.raised = inner.raised, {}
         for handler in guard.handlers:
             handled = self.block(handler, _copies(raised), guarded or bool(guard.final))
-            inner.add_jumps(handled)
-            _merge(inner.on, handled.on.values())
-        _merge(inner.raised, raised.values())
+            self.add_jumps(inner, handled)
+            self.merge(inner.on, handled.on.values())
+        self.merge(inner.raised, raised.values())
         rest = self.block(guard.orelse, body.on, guarded or bool(guard.final))
-        inner.add_jumps(rest)
-        _merge(inner.on, rest.on.values())
+        self.add_jumps(inner, rest)
+        self.merge(inner.on, rest.on.values())
         after = self.final(guard, "on", inner.on, guarded)
         for way in WAYS[1:]:
             final = self.final(guard, way, inner.jump(way), guarded)
-            ways.add_jumps(final)
-            _merge(ways.jump(way), final.on.values())
-        ways.add_jumps(after)
+            self.add_jumps(ways, final)
+            self.merge(ways.jump(way), final.on.values())
+        self.add_jumps(ways, after)
         return after.on
 
     def final(self, guard: flow.Guard, way: Way, states: Cases, guarded: bool) -> Ways:
@@ -227,14 +235,16 @@ def _copies(states: Cases) -> Cases:
     return {key: state.copy() for key, state in states.items()}
 
 
+_BORROWS = (Kind.RAW, Kind.VIEW, Kind.PARTITION)
+
+
 def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
     Two things are asked of names whether they are read again or not: does something still own the memory of a raw view,
-    and is a view still there when its tensor is moved.
+    and is a view still there when its tensor is moved, or the tensor when its view is.
     """
-    asked = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-    asked |= {child for child in state.parent if child[0].kind is Kind.VIEW}
+    asked = {obj for child in state.parent if child[0].kind in _BORROWS for obj in lineage(state, child)}
     state.names = {
         var: obj
         for var, obj in state.names.items()

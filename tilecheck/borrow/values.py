@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilecheck.borrow.contracts import KernelFacts
-from tilecheck.ir.host import Contract, Expr
+from tilecheck.ir.host import Contract, Expr, Lambda
 from tilecheck.ir.kernel import Access
 
 Shape = tuple[int | None, ...]
@@ -83,9 +83,17 @@ class Callee:
 
 
 @dataclass(frozen=True, slots=True)
+class Closure:
+    """A lambda: what it does is read where it is called."""
+
+    node: Lambda
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """A lazy op. Of a launch, `grid` is the grid that its outputs fix, as far as it is known, and `needs_grid` says that
-    nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host.
+    nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host. `calls` are the lambdas
+    that run with it.
     """
 
     kernel: str | None = None
@@ -93,6 +101,7 @@ class Op:
     needs_grid: bool = False
     makes: bool = False
     to_host: bool = False
+    calls: tuple[Lambda, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class Items:
     values: tuple[Value, ...]
 
 
-Value = Nothing | Number | Array | Pieces | KernelValue | Callee | Op | Handle | Items
+Value = Nothing | Number | Array | Pieces | KernelValue | Callee | Closure | Op | Handle | Items
 
 NOTHING = Nothing()
 

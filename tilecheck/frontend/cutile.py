@@ -20,6 +20,7 @@ from typing import Final
 
 import libcst as cst
 
+from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_memory import CuTile
 from tilecheck.frontend.fold import fold, module_scope
 from tilecheck.frontend.launch_run import HostRun
@@ -30,9 +31,13 @@ from tilecheck.frontend.scopes import FunctionValue, Ref, Resolve, Scope, parame
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import (
     Kernel,
+    Name,
     ScalarParam,
+    Stmt,
     TensorParam,
+    walk,
 )
+from tilecheck.ir.simt import Atomic, Store, Unread
 
 _MODULE: Final = "cuda.tile"
 
@@ -66,16 +71,14 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
     """Lower one kernel."""
     node, scope = function.node, function.scope
     source = scope.source
-    builder = CuTile(function)
     params = parameters(node)
     names = [(p.name.value, source.span(p.name)) for p in params]
-    builder.array_names.update(name for name, _ in names)
-    for param in params:
-        kind = _annotation(param, scope)
-        if kind is not None:
-            builder.kinds[param.name.value] = kind
-    builder.suite(node.body)
+    builder = _built(function, names, frozenset())
     body = builder.body()
+    changed = written_arrays(body) & builder.remembered_arrays
+    if changed:
+        builder = _built(function, names, frozenset(changed))
+        body = builder.body()
     guessed = inferred(names, body, None)
     for name, span in names:
         if builder.kinds.get(name) in ("int", "int64"):
@@ -91,10 +94,38 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
         params=tuple(guessed[name] for name, _ in names),
         body=body,
         span=span,
-        options={**plain_options(options), "block": (1, 1, 1), "wide": builder.wide()},
+        options={
+            **plain_options(options),
+            "block": (1, 1, 1),
+            "wide": builder.wide(),
+            "positive": tuple(sorted(builder.extent_names & {name for name, _ in names})),
+        },
         constants=dict(builder.constants),
         lines=(first, source.span(node).end_line),
     )
+
+
+def _built(function: FunctionValue, names: list[tuple[str, Span]], changing: frozenset[str]) -> CuTile:
+    """The lowered body, in a builder that knows which arrays the kernel changes."""
+    builder = CuTile(function, changing)
+    builder.array_names.update(name for name, _ in names)
+    for param in parameters(function.node):
+        kind = _annotation(param, function.scope)
+        if kind is not None:
+            builder.kinds[param.name.value] = kind
+    builder.suite(function.node.body)
+    return builder
+
+
+def written_arrays(body: tuple[Stmt, ...]) -> set[str]:
+    """The arrays that a body stores to or updates; a call that could not be read may change what it is given."""
+    found: set[str] = set()
+    for node in walk(*body):
+        if isinstance(node, Store | Atomic) and isinstance(node.array, Name):
+            found.add(node.array.id)
+        elif isinstance(node, Unread):
+            found |= set(node.touches or ())
+    return found
 
 
 def _annotation(param: cst.Param, scope: Scope) -> str | None:

@@ -1,46 +1,40 @@
-"""Names and functions of cuTile kernels: what is a tile, of which shape, and where it came from.
+"""Functions of cuTile kernels: what a tile function or method makes of its operands, without touching memory.
 
-Every value is a scalar expression, a tile of indices, or an opaque tile with a shape; a function of tiles computes the shape
-of its result. A shape that cannot be told is None, and a store of such a tile is not read.
+Every value is a scalar expression or an opaque tile with a shape and, where it matters, lanes; a function of tiles
+computes the shape of its result. A shape that cannot be told is None, and a store of such a tile is not read. A function
+that is not in the tables below may do anything: the call is not read, with its line as the reason.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.cutile_values import Loaded, Tile, View, ceil_div, has_lanes, is_one, met, moved, texts
-from tilecheck.frontend.numba_inline import Lowering
-from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref
+from tilecheck.frontend.cutile_shapes import TileShapes
+from tilecheck.frontend.cutile_values import Tile, View, ceil_div, met
+from tilecheck.frontend.numba_exprs import names_in
+from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
-    Assign,
     Binary,
     Compare,
     Const,
-    Do,
     Expr,
     Extent,
-    Logic,
     Name,
-    Node,
     Opaque,
     OpCall,
     Select,
-    Stmt,
-    Unary,
-    walk,
 )
 from tilecheck.ir.simt import Axis, ThreadVar
 
 _AXES: tuple[Axis, ...] = ("x", "y", "z")
 _MODULE: Final = "cuda.tile"
-_RMW: Final = {
+RMW: Final = {
     "atomic_add": "add",
     "atomic_max": "max",
     "atomic_min": "min",
@@ -52,29 +46,69 @@ _RMW: Final = {
 }
 _REDUCTIONS: Final = frozenset({"sum", "max", "min", "prod", "argmax", "argmin", "reduce", "cumsum", "cumprod", "scan"})
 # Functions whose value is their first argument, lane by lane.
-_SAME_LANES: Final = frozenset({"astype", "broadcast_to", "astile", "ensure_constant", "assume_divisible_by"})
+_SAME_LANES: Final = frozenset({"astype", "astile", "ensure_constant", "assume_divisible_by", "static_eval"})
+# Functions by the number of operands that are values; the others are shapes, axes, dtypes and modes.
+_NULLARY: Final = ("zeros", "ones", "full")
+_UNARY: Final = (
+    *("astype", "astile", "ensure_constant", "assume_divisible_by", "static_eval", "bitcast", "item"),
+    *(
+        "reshape",
+        "broadcast_to",
+        "permute",
+        "transpose",
+        "expand_dims",
+        "extract",
+        "pack_to_bytes",
+        "unpack_from_bytes",
+    ),
+    *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil"),
+    *("abs", "negative", "isnan", "bitwise_not", "cat"),
+    *_REDUCTIONS,
+)
+_BINARY: Final = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "atan2", "minimum", "maximum", "cdiv"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_lshift", "bitwise_rshift", "matmul"),
+    *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
+)
+_OPERANDS: Final = {
+    **dict.fromkeys(_NULLARY, 0),
+    **dict.fromkeys(_UNARY, 1),
+    **dict.fromkeys(_BINARY, 2),
+    "where": 3,
+    "mma": 3,
+    "insert": 3,
+    "mma_scaled": 5,
+}
+# The operators behind functions, where lanes are followed.
+_OPERATORS: Final = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "floordiv": "//",
+    "mod": "%",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "bitwise_lshift": "<<",
+    "bitwise_rshift": ">>",
+}
+_COMPARISONS: Final = {
+    "greater": ">",
+    "greater_equal": ">=",
+    "less": "<",
+    "less_equal": "<=",
+    "equal": "==",
+    "not_equal": "!=",
+}
+# Calls without a value and without an effect on memory.
+_SILENT: Final = frozenset(
+    {"print", "printf", "assert_", "static_assert", "grid_dependency_control_wait"}
+    | {"grid_dependency_control_launch_dependents"}
+)
 
 
-class TileFunctions(Lowering):
-    """Lowering of names, views and tile functions; memory is left to the subclass."""
-
-    def __init__(self, kernel: FunctionValue) -> None:
-        super().__init__(kernel)
-        self.kinds: dict[str, str] = {}
-        self._views: dict[str, View] = {}
-        self._made: list[View] = []
-        self._depth = 0
-        self._lanes: dict[str, Expr] = {}
-        self._tiles: dict[str, Tile] = {}
-        # Opaque tile values and what is known of them; nodes compare by identity.
-        self._values: dict[Node, Tile] = {}
-
-    @contextmanager
-    def block(self) -> Iterator[list[Stmt]]:
-        self._depth += 1
-        with super().block() as statements:
-            yield statements
-        self._depth -= 1
+class TileFunctions(TileShapes):
+    """Lowering of views and tile functions; memory is left to the subclass."""
 
     def wide(self) -> tuple[str, ...]:
         """The scalar parameters of 64 bits."""
@@ -98,89 +132,12 @@ class TileFunctions(Lowering):
     def by_element(self, name: str, node: cst.Call, span: Span) -> Expr:
         """`gather`, `scatter` and the atomics."""
 
-    # ---- names that stand for views, lanes and loads
-
-    def assign(self, name: str, value: Expr, span: Span) -> None:
-        before, tile = self._tiles.get(name), self.tile_of(value)
-        for table in (self._views, self._lanes, self._tiles):
-            table.pop(name, None)
-        if isinstance(value, OpCall) and value.op == "view":
-            self._views[name] = self._made_view(value)
-            return
-        if has_lanes(value):
-            self._lanes[name] = value
-            self.emit(Assign(name, Opaque("a tile of indices", span=span), span=span))
-            return
-        if tile is not None:
-            # In a branch or a loop another value may arrive here by another way, so the shapes have to agree.
-            same = before is None or self._depth == 0 or texts(before.shape) == texts(tile.shape)
-            self._tiles[name] = tile if same else Tile(None, tile.loaded)
-        super().assign(name, value, span)
-
-    def _view_value(self, view: View, span: Span) -> Expr:
-        self._made.append(view)
-        return OpCall("view", (Const(len(self._made) - 1, span=span),), span=span)
-
-    def _made_view(self, value: OpCall) -> View:
-        place = value.args[0]
-        assert isinstance(place, Const) and isinstance(place.value, int)
-        return self._made[place.value]
-
-    def tile_of(self, value: Expr) -> Tile | None:
-        """What is known of `value` if it is a tile, None if it is a scalar."""
-        match value:
-            case Opaque():
-                return self._values.get(value, Tile(None))
-            case Name(id=name):
-                if name in self._lanes:
-                    return self.tile_of(self._lanes[name])
-                return self._tiles.get(name)
-            case OpCall(op="lane" | "lane64", args=(Const(value=axis), size)):
-                assert isinstance(axis, int)
-                one = Const(1, span=value.span)
-                return Tile((size, *[one] * (axis - 1)))
-            case Binary(left=left, right=right) | Compare(left=left, right=right):
-                return met([self.tile_of(left), self.tile_of(right)])
-            case Unary(operand=operand):
-                return self.tile_of(operand)
-            case Logic(operands=operands):
-                return met([self.tile_of(o) for o in operands])
-            case Select(then=then, other=other):
-                return met([self.tile_of(then), self.tile_of(other)])
-            case OpCall(args=args):
-                return met([self.tile_of(a) for a in args])
-        return None
-
-    def _tile_value(
-        self,
-        span: Span,
-        shape: tuple[Expr, ...] | None,
-        loaded: Loaded | None = None,
-        why: str = "a tile",
-    ) -> Expr:
-        value = Opaque(why, span=span)
-        self._values[value] = Tile(shape, loaded)
-        return value
-
-    def scalar(self, value: Expr) -> bool:
-        """Whether `value` is a scalar that is known as an expression."""
-        return self.tile_of(value) is None and not any(
-            isinstance(n, Opaque) or (isinstance(n, OpCall) and n.op == "view") for n in walk(value)
-        )
-
-    def _name(self, node: cst.Name, span: Span) -> Expr:
-        name = self.local(node.value)
-        if name is not None and name in self._lanes:
-            return self._lanes[name]
-        return super()._name(node, span)
-
     def view_of(self, node: cst.BaseExpression) -> View:
         """The array or view that an expression names."""
         value = self.array(node)
-        if isinstance(value, OpCall) and value.op == "view":
-            return self._made_view(value)
-        if isinstance(value, Name) and value.id in self._views:
-            return self._views[value.id]
+        view = self.view_value(value)
+        if view is not None:
+            return view
         if isinstance(value, Name):
             self.kinds.setdefault(value.id, "array")
         return View(value)
@@ -200,48 +157,115 @@ class TileFunctions(Lowering):
             view = self.view_of(func.value)
             tile = self.extents(given.get("tile_shape"))
             steps = self.extents(given.get("traversal_steps")) or tile
-            return self._view_value(replace(view, tile=tile, steps=steps, padded=self.pads(given)), span)
+            return self.made_view(replace(view, tile=tile, steps=steps, padded=self.pads(given)), span)
         if name == "slice":
-            given = self._given(node, "axis", "start", "stop")
-            axis = self.static(given["axis"]) if "axis" in given else UNKNOWN
-            view = self.view_of(func.value)
-            if isinstance(axis, int) and "start" in given:
-                start = self.named(self.expr(given["start"]))
-                return self._view_value(replace(view, starts=(*view.starts, (axis, start))), span)
+            return self._slice_of(func, node, span)
         if name in ("load", "store", "num_tiles") or name.startswith("atomic_store"):
             view = self.view_of(func.value)
             if view.tile is not None:
                 return self.view_access(name, view, node, span)
+        if name not in _OPERANDS:
+            return self.unread_call(f".{name}", node, span)
         receiver = self.expr(func.value)
-        return self._tile_function(name, [receiver, *self._operands(node)], node, span, skip=1)
+        return self._tile_function(name, [receiver, *self._operands(name, node, 1)], node, span, skip=1)
+
+    def _slice_of(self, func: cst.Attribute, node: cst.Call, span: Span) -> Expr:
+        given = self._given(node, "axis", "start", "stop")
+        axis = self.static(given["axis"]) if "axis" in given else UNKNOWN
+        view = self.view_of(func.value)
+        if not isinstance(axis, int) or "start" not in given or "stop" not in given or axis < 0:
+            return self.unread_call(".slice", node, span)
+        start, stop = (self.fixed(self.expr(given[key])) for key in ("start", "stop"))
+        cuts = dict(view.cuts)
+        if axis in cuts:
+            inner = cuts[axis][0]
+            start, stop = (self.fixed(Binary("+", inner, part, span=span)) for part in (start, stop))
+        cuts[axis] = (start, stop)
+        return self.made_view(replace(view, cuts=tuple(sorted(cuts.items()))), span)
+
+    def extent_of(self, view: View, axis: int, span: Span) -> Expr:
+        """How far a view reaches along an axis of its array."""
+        cut = dict(view.cuts).get(axis)
+        return cut[1] if cut is not None else Extent(view.array, axis, span=span)
+
+    def length_of(self, view: View, axis: int, span: Span) -> Expr:
+        """How many elements a view has along an axis."""
+        cut = dict(view.cuts).get(axis)
+        end = self.extent_of(view, axis, span)
+        return end if cut is None else Binary("-", end, cut[0], span=span)
+
+    def _attribute(self, node: cst.Attribute, span: Span) -> Expr:
+        """`view.shape` of a slice is the slice's."""
+        if node.attr.value == "shape" and isinstance(node.value, cst.Name):
+            view = self.view_value(Name(self.local(node.value.value) or node.value.value, span=span))
+            if view is not None and view.cuts and view.tile is None:
+                return OpCall("shape_of_slice", (self.made_view(view, span),), span=span)
+        return super()._attribute(node, span)
+
+    def _shape_item(self, node: cst.Subscript, span: Span) -> Expr | None:
+        base, element = node.value, node.slice[0].slice
+        if isinstance(base, cst.Attribute) and base.attr.value == "shape" and isinstance(element, cst.Index):
+            whole, index = self.expr(base), self.static(element.value)
+            if isinstance(whole, OpCall) and whole.op == "shape_of_slice" and isinstance(index, int) and index >= 0:
+                view = self.view_value(whole.args[0])
+                assert view is not None
+                return self.length_of(view, index, span)
+            tile = self.tile_of(self.expr(base.value)) if not isinstance(whole, OpCall) else None
+            if tile is not None and tile.shape is not None and isinstance(index, int):
+                return tile.shape[index]
+        return super()._shape_item(node, span)
 
     def _ct(self, name: str, node: cst.Call, span: Span) -> Expr:
         if name in ("bid", "num_blocks"):
             given = self._given(node, "axis")
             axis = self.static(given["axis"]) if "axis" in given else UNKNOWN
             if axis not in (0, 1, 2):
-                return Opaque(f"`ct.{name}` of an axis that is not constant", span=span)
+                return self.unread_call(f"ct.{name}", node, span)
             assert isinstance(axis, int)
             return ThreadVar("blockIdx" if name == "bid" else "gridDim", _AXES[axis], span=span)
-        if name == "cdiv":
-            a, b = self.arguments(node)
-            return ceil_div(a, b, span)
         if name == "num_tiles":
             given = self._given(node, "array", "axis", "shape")
             axis, shape = self.static(given["axis"]), self.extents(given.get("shape"))
-            if isinstance(axis, int) and shape is not None and axis < len(shape):
-                return ceil_div(Extent(self.view_of(given["array"]).array, axis, span=span), shape[axis], span)
+            view = self.view_of(given["array"])
+            if isinstance(axis, int) and shape is not None and 0 <= axis < len(shape):
+                order = self.order(given.get("order"), len(shape))
+                return ceil_div(self.length_of(view, order[axis], span), shape[axis], span)
+            return self.unread_call("ct.num_tiles", node, span)
         if name == "load":
             return self.load(node, span)
         if name == "store":
             self.write(node, span)
             return Const(None, span=span)
-        if name in ("gather", "scatter") or name in _RMW:
+        if name in ("gather", "scatter", "load_advanced_indexing", "store_advanced_indexing") or name in RMW:
             return self.by_element(name, node, span)
         if name == "arange":
             given = self._given(node, "size")
             return self._arange(given, span)
-        return self._tile_function(name, self._operands(node), node, span)
+        if name in _SILENT:
+            for argument in node.args:
+                self.expr(argument.value)
+            return Const(None, span=span)
+        if name not in _OPERANDS:
+            return self.unread_call(f"ct.{name}", node, span)
+        return self._tile_function(name, self._operands(name, node, 0), node, span)
+
+    def unread_call(self, name: str, node: cst.Call, span: Span) -> Expr:
+        """A call that could not be read; what it may touch are its arguments, the arrays behind views included."""
+        nodes = [argument.value for argument in node.args]
+        if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
+            nodes.append(node.func.value)
+        values = [self.array(at) for at in nodes]
+        views = [self.view_value(value) for value in values]
+        touched = [value if view is None else view.array for value, view in zip(values, views, strict=True)]
+        self.unread(f"calls `{name}`, which could not be read", span, names_in(*touched), barrier=False)
+        return Opaque(f"the result of `{name}`", span=span)
+
+    def order(self, node: cst.BaseExpression | None, rank: int) -> tuple[int, ...]:
+        """Which axis of the array each axis of a tile is."""
+        folded = self.static(node) if node is not None else "C"
+        if isinstance(folded, tuple) and all(isinstance(a, int) for a in folded):
+            return tuple(int(a) % rank for a in folded if isinstance(a, int))
+        return tuple(reversed(range(rank))) if folded == "F" else tuple(range(rank))
 
     def _arange(self, given: dict[str, cst.BaseExpression], span: Span) -> Expr:
         size = self.expr(given["size"])
@@ -263,125 +287,58 @@ class TileFunctions(Lowering):
             return plain[place - skip] if 0 <= place - skip < len(plain) else given.get(key)
 
         first = self.tile_of(values[0]) if values else None
-        if name in _SAME_LANES and values and (has_lanes(values[0]) or self.scalar(values[0])):
+        if name in _SAME_LANES and values:
             wide = any("int64" in str(self.static(a.value)) for a in node.args)
-            return OpCall("int64", (values[0],), span=span) if wide else values[0]
-        if values and has_lanes(values[0]) and name in ("expand_dims", "reshape"):
-            return self._replaced(name, values[0], argument(1, "shape" if name == "reshape" else "axis"), span)
-        if name in ("minimum", "maximum") and len(values) == 2 and all(map(self.scalar, values)):
+            if not wide:
+                return values[0]
+            if first is None:
+                return OpCall("int64", (values[0],), span=span)
+            lanes = None if first.lanes is None else OpCall("int64", (first.lanes,), span=span)
+            return self.tile_value(span, replace(first, lanes=lanes))
+        scalars = bool(values) and all(self.tile_of(v) is None for v in values)
+        if name == "cdiv" and len(values) == 2:
+            return ceil_div(values[0], values[1], span)
+        if name in _OPERATORS and len(values) == 2:
+            return Binary(_OPERATORS[name], values[0], values[1], span=span)  # type: ignore[arg-type]
+        if name in _COMPARISONS and len(values) == 2:
+            return Compare(_COMPARISONS[name], values[0], values[1], span=span)  # type: ignore[arg-type]
+        if name in ("minimum", "maximum") and len(values) == 2:
             return OpCall(name[:3], tuple(values), span=span)
-        if name == "where" and len(values) == 3 and all(map(self.scalar, values)):
+        if name == "where" and len(values) == 3:
             return Select(values[0], values[1], values[2], span=span)
-        if name in ("mma", "matmul") and len(values) > 1:
+        if name in ("mma", "matmul", "mma_scaled") and len(values) > 1:
+            second = values[1] if name != "mma_scaled" else values[2]
             self._mixed(values[0], -1, span)
-            self._mixed(values[1], -2, span)
-            left, right = first, self.tile_of(values[1])
-            known = left is not None and right is not None and left.shape and right.shape
-            shape = (*left.shape[:-1], right.shape[-1]) if known else None  # type: ignore[index, union-attr]
-            return self._tile_value(span, shape)
+            self._mixed(second, -2, span)
+            return self.tile_value(span, Tile(self._product(first, self.tile_of(second))))
         if name in _REDUCTIONS and values:
             return self._reduction(name, values[0], argument(1, "axis"), given.get("keepdims"), span)
-        if name in ("zeros", "ones", "full"):
-            return self._tile_value(span, self.extents(argument(0, "shape")))
+        if name in _NULLARY:
+            return self._filled(name, argument(0, "shape"), argument(1, "fill_value"), span)
         if name in ("reshape", "broadcast_to"):
-            return self._tile_value(span, self.extents(argument(1, "shape")))
+            return self._reshaped(name, values[0], self.extents(argument(1, "shape")), span)
         if name == "extract":
-            return self._tile_value(span, self.extents(argument(2, "shape")))
+            return self.tile_value(span, Tile(self.extents(argument(2, "shape"))))
         if name in ("transpose", "permute"):
-            return self._tile_value(span, self._permuted(name, first, argument(1, "axes")))
-        if name in ("cat", "expand_dims", "item"):
-            return self._tile_value(span, () if name == "item" else None)
-        found = met([self.tile_of(v) for v in values])
-        if found is None:
-            return OpCall(name, tuple(values), span=span) if values else Opaque(f"`ct.{name}`", span=span)
-        return self._tile_value(span, found.shape, None if name == "where" else found.loaded)
-
-    def _operands(self, node: cst.Call) -> list[Expr]:
-        """The arguments that are values; dtypes and modes are not."""
-        return self.in_order([self._argument(a.value) for a in node.args if not self._names_no_value(a.value)])
-
-    def _names_no_value(self, node: cst.BaseExpression) -> bool:
-        if isinstance(self.static(node), Ref):
-            return True
-        return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
-
-    def _permuted(self, name: str, tile: Tile | None, axes: cst.BaseExpression | None) -> tuple[Expr, ...] | None:
-        if tile is None or tile.shape is None:
-            return None
-        if name == "transpose":
-            return (tile.shape[1], tile.shape[0]) if len(tile.shape) == 2 else None
-        order = self.static(axes) if axes is not None else None
-        if not isinstance(order, tuple) or len(order) != len(tile.shape):
-            return None
-        return tuple(tile.shape[a] for a in order if isinstance(a, int))
-
-    def _reduction(
-        self, name: str, value: Expr, axis: cst.BaseExpression | None, keep: cst.BaseExpression | None, span: Span
-    ) -> Expr:
-        tile = self.tile_of(value)
-        if tile is None:
-            return OpCall(name, (value,), span=span)
-        given = self.static(axis) if axis is not None else None
-        at = given if isinstance(given, int) else None
-        self._mixed(value, at, span)
-        if name in ("cumsum", "cumprod", "scan"):
-            return self._tile_value(span, tile.shape)
-        if tile.shape is None or (axis is not None and given is not None and at is None):
-            return self._tile_value(span, None)
-        kept = isinstance(keep, cst.Name) and keep.value == "True"
-        one = Const(1, span=span)
-        axes = range(len(tile.shape)) if at is None else (at % len(tile.shape),)
-        shape = tuple(one if k in axes else e for k, e in enumerate(tile.shape) if kept or k not in axes)
-        return self._tile_value(span, shape)
-
-    def _replaced(self, name: str, value: Expr, argument: cst.BaseExpression | None, span: Span) -> Expr:
-        """`reshape` or `expand_dims` of a tile of indices: its one long axis goes elsewhere."""
+            return self.tile_value(span, Tile(self._permuted(name, first, argument(1, "axes"))))
         if name == "expand_dims":
-            axis = self.static(argument) if argument is not None else UNKNOWN
-            return moved(value, 1) if axis in (-1, 1) else value
-        return self._reshaped(value, self.extents(argument), span)
+            axis = argument(1, "axis")
+            return self._expanded(values[0], self.static(axis) if axis is not None else UNKNOWN, span)
+        if name == "cat":
+            return self._joined(values[0], argument(1, "axis"), span)
+        if name == "insert" and first is not None:
+            return self.tile_value(span, Tile(first.shape))
+        if name == "item":
+            return first.lanes if first is not None and first.lanes is not None else self.tile_value(span, Tile(()))
+        found = met([self.tile_of(v) for v in values])
+        if scalars or found is None:
+            return OpCall(name, tuple(values), span=span) if values else Opaque(f"`ct.{name}`", span=span)
+        return self.tile_value(span, Tile(found.shape, found.loaded))
 
-    def _reshaped(self, value: Expr, shape: tuple[Expr, ...] | None, span: Span) -> Expr:
-        wide = [] if shape is None else [k for k, e in enumerate(shape) if not is_one(e)]
-        if shape is None or len(wide) != 1:
-            return self._tile_value(span, shape, why="a reshaped tile of indices")
-        return moved(value, len(shape) - 1 - wide[0])
-
-    def _mixed(self, value: Expr, axis: int | None, span: Span) -> None:
-        """Lanes along `axis` (None: all) get mixed: an unpadded load must be whole there."""
-        tile = self.tile_of(value)
-        if tile is None or tile.loaded is None:
-            return
-        loaded = tile.loaded
-        rank = len(loaded.tile)
-        for at in range(rank) if axis is None else (axis % rank,):
-            if not is_one(loaded.tile[at]):
-                extent = Extent(loaded.array, loaded.order[at], span=loaded.span)
-                need = OpCall("whole_tiles", (extent, loaded.tile[at], Const(span.line, span=span)), span=loaded.span)
-                self.emit(Do(need, span=loaded.span))
-
-    def _subscript(self, node: cst.Subscript, span: Span, *, view: bool = False) -> Expr:
-        """`t[:, None]` of a tile of indices moves its axis; other subscripts are of arrays' shapes and tuples."""
-        base = self.expr(node.value) if isinstance(node.value, cst.Name) else None
-        if base is not None and has_lanes(base):
-            places = [e.slice for e in node.slice]
-            news = [
-                k
-                for k, e in enumerate(places)
-                if isinstance(e, cst.Index) and isinstance(e.value, cst.Name) and e.value.value == "None"
-            ]
-            if len(places) == 2 and len(news) == 1:
-                return moved(base, 1) if news == [1] else base
-            return self._tile_value(span, None, why="a subscript of a tile of indices")
-        return super()._subscript(node, span, view=view)
-
-    def extents(self, node: cst.BaseExpression | None) -> tuple[Expr, ...] | None:
-        """A shape argument as extents, None if there is none."""
-        if node is None:
-            return None
-        value = self.expr(node)
-        items = self.tuple_items(value)
-        return items if items is not None else (value,)
+    def _operands(self, name: str, node: cst.Call, skip: int) -> list[Expr]:
+        """The arguments that are values; shapes, axes, dtypes and modes are not."""
+        plain = [a.value for a in node.args if a.keyword is None]
+        return self.in_order([self._argument(a) for a in plain[: _OPERANDS[name] - skip]])
 
     def pads(self, given: Mapping[str, cst.BaseExpression]) -> bool:
         """Whether a padding mode other than the undetermined default is given."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import replace
 
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.cutile_functions import TileFunctions
-from tilecheck.frontend.cutile_values import Loaded, View, at_lane, ceil_div, has_lanes, is_one, met
+from tilecheck.frontend.cutile_functions import RMW, TileFunctions
+from tilecheck.frontend.cutile_values import Loaded, Tile, View, at_lane, axes_of, ceil_div, is_one, moved, rebuilt
 from tilecheck.frontend.numba_exprs import names_in
-from tilecheck.frontend.scopes import UNKNOWN
+from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
     Assign,
     Binary,
@@ -20,33 +20,17 @@ from tilecheck.ir.kernel import (
     Const,
     Do,
     Expr,
-    Extent,
     For,
     If,
     Logic,
     Name,
     Opaque,
     OpCall,
+    Select,
     Stmt,
     walk,
 )
-from tilecheck.ir.simt import Atomic, Axis, Load, Store
-
-_AXES: tuple[Axis, ...] = ("x", "y", "z")
-_MODULE: Final = "cuda.tile"
-_RMW: Final = {
-    "atomic_add": "add",
-    "atomic_max": "max",
-    "atomic_min": "min",
-    "atomic_and": "and",
-    "atomic_or": "or",
-    "atomic_xor": "xor",
-    "atomic_xchg": "exch",
-    "atomic_cas": "cas",
-}
-_REDUCTIONS: Final = frozenset({"sum", "max", "min", "prod", "argmax", "argmin", "reduce", "cumsum", "cumprod", "scan"})
-# Functions whose value is their first argument, lane by lane.
-_SAME_LANES: Final = frozenset({"astype", "broadcast_to", "astile", "ensure_constant", "assume_divisible_by"})
+from tilecheck.ir.simt import Atomic, Load, Store
 
 
 class CuTile(TileFunctions):
@@ -63,25 +47,65 @@ class CuTile(TileFunctions):
         given = self._given(node, "array", "index", "shape")
         view = self.view_of(given["array"])
         index = self._index(given["index"])
-        tile = self.extents(given.get("shape")) or tuple(Const(1, span=span) for _ in index)
-        order = self._order(given.get("order"), len(index))
-        self._touch(
-            view,
-            index,
-            tile,
-            tile,
-            order,
-            span,
-            lambda at: Assign(self.fresh(), Load(view.array, at, span=span), span=span),
-        )
-        loaded = None if self.pads(given) else Loaded(view.array, order, tile, span)
-        return self._tile_value(span, tile, loaded, "a loaded tile")
+        shape = self.extents(given.get("shape"))
+        tile = shape or tuple(Const(1, span=span) for _ in index)
+        order = self.order(given.get("order"), len(index))
+        return self._loaded(view, index, tile, tile, order, self._checked(given), shape == (), self.pads(given), span)
 
-    def _order(self, node: cst.BaseExpression | None, rank: int) -> tuple[int, ...]:
-        folded = self.static(node) if node is not None else "C"
-        if isinstance(folded, tuple) and all(isinstance(a, int) for a in folded):
-            return tuple(int(a) for a in folded if isinstance(a, int))
-        return tuple(reversed(range(rank))) if folded == "F" else tuple(range(rank))
+    def _loaded(
+        self,
+        view: View,
+        index: tuple[Expr, ...],
+        tile: tuple[Expr, ...],
+        steps: tuple[Expr, ...],
+        order: tuple[int, ...],
+        clipped: bool,
+        flat: bool,
+        padded: bool,
+        span: Span,
+    ) -> Expr:
+        """A tile load and what is known of the tile; `flat` asks for a tile without axes."""
+        names: list[str] = []
+
+        def access(at: tuple[Expr, ...]) -> Stmt:
+            names.append(self.fresh())
+            return Assign(names[-1], Load(view.array, at, span=span), span=span)
+
+        origin = self._touch(view, index, tile, steps, order, clipped, span, access)
+        loaded = None if padded or not clipped else Loaded(view.array, order, tile, span)
+        if origin is None:
+            return self.tile_value(span, Tile(tile, loaded), "a loaded tile")
+        if all(map(is_one, tile)):
+            element = Name(names[0], span=span)
+            return element if flat else self.tile_value(span, Tile(tile, loaded, element), "a loaded tile")
+        at = list(origin)
+        for k, extent in enumerate(tile):
+            if not is_one(extent):
+                lane = OpCall("lane", (Const(len(tile) - k, span=span), extent), span=span)
+                at[order[k]] = Binary("+", at[order[k]], lane, span=span)
+        lanes = self._element(view, tuple(at), clipped, span)
+        return self.tile_value(span, Tile(tile, loaded, lanes), "a loaded tile")
+
+    def _element(self, view: View, at: tuple[Expr, ...], clipped: bool, span: Span) -> Expr | None:
+        """The element at `at`, 0 outside; None if the kernel changes the array."""
+        if not isinstance(view.array, Name) or view.array.id in self.changing:
+            return None
+        self.remembered_arrays.add(view.array.id)
+        value: Expr = Load(view.array, at, span=span)
+        if not clipped:
+            return value
+        return Select(self._inside(view, at, span), value, Const(0, span=span), span=span)
+
+    def _inside(self, view: View, at: tuple[Expr, ...], span: Span) -> Expr:
+        bounds: list[Expr] = []
+        for axis, place in enumerate(at):
+            bounds.append(Compare("<=", Const(0, span=span), place, span=span))
+            bounds.append(Compare("<", place, self.extent_of(view, axis, span), span=span))
+        return Logic("and", tuple(bounds), span=span)
+
+    def _checked(self, given: Mapping[str, cst.BaseExpression]) -> bool:
+        """Whether the access is compared with the array's edge, as it is unless `check_bounds=False`."""
+        return "check_bounds" not in given or self.static(given["check_bounds"]) is not False
 
     def _stored(self, value: Expr, rank: int, span: Span) -> tuple[tuple[Expr, ...] | None, Expr]:
         """The extents of a stored tile, and its value as a store may show it."""
@@ -101,8 +125,8 @@ class CuTile(TileFunctions):
         if tile is None or len(tile) != len(index):
             self.unread("a store of a tile whose shape could not be read", span, names_in(view.array), barrier=False)
             return
-        order = self._order(given.get("order"), len(index))
-        self._touch(view, index, tile, tile, order, span, lambda at: Store(view.array, at, stored, span=span))
+        order, clipped = self.order(given.get("order"), len(index)), self._checked(given)
+        self._touch(view, index, tile, tile, order, clipped, span, lambda at: Store(view.array, at, stored, span=span))
 
     def view_access(self, name: str, view: View, node: cst.Call, span: Span) -> Expr:
         assert view.tile is not None
@@ -111,26 +135,18 @@ class CuTile(TileFunctions):
         order = tuple(range(len(view.tile)))
         if name == "num_tiles":
             axis = self.static(node.args[0].value) if node.args else UNKNOWN
-            if isinstance(axis, int):
-                return ceil_div(Extent(view.array, axis, span=span), steps[axis], span)
-            return Opaque("`num_tiles` of an axis that is not constant", span=span)
-        index = self._index(given["index"])
+            if isinstance(axis, int) and 0 <= axis < len(steps):
+                return ceil_div(self.length_of(view, axis, span), steps[axis], span)
+            return self.unread_call(".num_tiles", node, span)
+        index, clipped = self._index(given["index"]), self._checked(given)
         if name == "load":
-            self._touch(
-                view,
-                index,
-                view.tile,
-                steps,
-                order,
-                span,
-                lambda at: Assign(self.fresh(), Load(view.array, at, span=span), span=span),
-            )
-            loaded = None if view.padded else Loaded(view.array, order, view.tile, span)
-            return self._tile_value(span, view.tile, loaded, "a loaded tile")
+            return self._loaded(view, index, view.tile, steps, order, clipped, False, view.padded, span)
         value = self.expr(given["tile"] if "tile" in given else node.args[-1].value)
         if name == "store":
             _, stored = self._stored(value, len(index), span)
-            self._touch(view, index, view.tile, steps, order, span, lambda at: Store(view.array, at, stored, span=span))
+            self._touch(
+                view, index, view.tile, steps, order, clipped, span, lambda at: Store(view.array, at, stored, span=span)
+            )
         else:
             op = name.rpartition("_")[2]
             update = Opaque("the added tile", span=span)
@@ -140,6 +156,7 @@ class CuTile(TileFunctions):
                 view.tile,
                 steps,
                 order,
+                True,
                 span,
                 lambda at: Do(Atomic(op, view.array, at, (update,), span=span), span=span),
             )
@@ -152,33 +169,42 @@ class CuTile(TileFunctions):
         tile: tuple[Expr, ...],
         steps: tuple[Expr, ...],
         order: tuple[int, ...],
+        clipped: bool,
         span: Span,
         access: Callable[[tuple[Expr, ...]], Stmt],
-    ) -> None:
-        """Every element of a tile, clipped at the array's edge; the first one is not clipped."""
+    ) -> tuple[Expr, ...] | None:
+        """Every element of a tile, clipped at the array's edge; the first one is not. Its place, None if not read."""
         rank = len(index)
         if len(tile) != rank or len(steps) != rank or sorted(order) != list(range(rank)):
             self.unread("a tile access that could not be read", span, names_in(view.array), barrier=False)
-            return
-        starts = dict(view.starts)
+            return None
+        for extent in tile:
+            if isinstance(extent, Name):
+                self.extent_names.add(extent.id)
+        cuts = dict(view.cuts)
         origin: list[Expr] = []
         for k in range(rank):
             place: Expr = index[k] if is_one(steps[k]) else Binary("*", index[k], steps[k], span=span)
-            if order[k] in starts:
-                place = Binary("+", starts[order[k]], place, span=span)
-            origin.append(self.named(place))
+            if order[k] in cuts:
+                place = Binary("+", cuts[order[k]][0], place, span=span)
+            origin.append(self.fixed(place))
         back = [order.index(axis) for axis in range(rank)]
-        self.emit(access(tuple(origin[b] for b in back)))
+        first = tuple(origin[b] for b in back)
+        self.emit(access(first))
         if all(is_one(extent) for extent in tile):
-            return
+            return first
         elements = list(origin)
         with self._loops(tile, span) as counters:
             for k, counter in counters.items():
                 elements[k] = Binary("+", origin[k], counter, span=span)
             at = tuple(elements[b] for b in back)
-            inside = [Compare("<", e, Extent(view.array, axis, span=span), span=span) for axis, e in enumerate(at)]
-            cond = inside[0] if len(inside) == 1 else Logic("and", tuple(inside), span=span)
-            self.emit(If(cond, (access(at),), span=span))
+            if not clipped:
+                self.emit(access(at))
+            else:
+                inside = [Compare("<", e, self.extent_of(view, axis, span), span=span) for axis, e in enumerate(at)]
+                cond = inside[0] if len(inside) == 1 else Logic("and", tuple(inside), span=span)
+                self.emit(If(cond, (access(at),), span=span))
+        return first
 
     @contextmanager
     def _loops(self, extents: tuple[Expr, ...], span: Span) -> Iterator[dict[int, Expr]]:
@@ -206,68 +232,149 @@ class CuTile(TileFunctions):
             *(("array", "indices", "expected", "value") if name == "atomic_cas" else ("array", "indices", "value")),
         )
         view = self.view_of(given["array"])
-        value = self.expr(given["indices"])
-        items = self.tuple_items(value) or (value,)
+        items = self._places(given["indices"], span)
         for item in items:
-            if has_lanes(item) or self.scalar(item):
+            if item is not None and not any(isinstance(part, Load) for part in walk(item)):
                 self.emit(Do(OpCall("fits_int32", (item,), span=item.span), span=item.span))
-        mask = self.expr(given["mask"]) if "mask" in given else None
+        mask = self._mask(given, span)
+        clipped = self._checked(given)
         operand = self.expr(given["value"]) if "value" in given else Opaque("an update", span=span)
-        if name == "gather":
+        shape = self._index_shape(items)
+        if name in ("gather", "load_advanced_indexing"):
             self._each(
-                view.array,
+                view,
                 items,
                 mask,
+                clipped,
                 span,
                 lambda at: Assign(self.fresh(), Load(view.array, at, span=span), span=span),
             )
-            return self._tile_value(span, self._index_shape(items), why="gathered elements")
-        if name == "scatter":
-            stored = operand if self.scalar(operand) else Opaque("scattered elements", span=span)
-            self._each(view.array, items, mask, span, lambda at: Store(view.array, at, stored, span=span))
+            return self.tile_value(
+                span, Tile(shape, lanes=self._gathered(view, items, mask, clipped, span)), "elements"
+            )
+        value = operand if self.scalar(operand) else Opaque("scattered elements", span=span)
+        if name in ("scatter", "store_advanced_indexing"):
+            self._each(view, items, mask, clipped, span, lambda at: Store(view.array, at, value, span=span))
             return Const(None, span=span)
-        update = operand if self.scalar(operand) else Opaque("an update", span=span)
-        scalar = mask is None and not any(has_lanes(i) for i in items) and all(map(self.scalar, items))
-        if scalar:
-            return self.named(Atomic(_RMW[name], view.array, items, (update,), span=span))
+        known = [item for item in items if item is not None]
+        if mask is None and len(known) == len(items) and not any(axes_of(item) for item in known) and not view.cuts:
+            return self.named(Atomic(RMW[name], view.array, tuple(known), (value,), span=span))
         self._each(
-            view.array,
+            view,
             items,
             mask,
+            clipped,
             span,
-            lambda at: Do(Atomic(_RMW[name], view.array, at, (update,), span=span), span=span),
+            lambda at: Do(Atomic(RMW[name], view.array, at, (value,), span=span), span=span),
         )
-        return self._tile_value(span, self._index_shape(items), why="old elements")
+        return self.tile_value(span, Tile(shape), why="old elements")
 
-    def _index_shape(self, items: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-        found = met([self.tile_of(item) for item in items])
-        return () if found is None else found.shape
+    def _places(self, node: cst.BaseExpression, span: Span) -> tuple[Expr | None, ...]:
+        """The index of each axis lane by lane, None for an axis whose lanes are not known.
+
+        A `ct.Slice(start, length)` runs along an axis of its own, and so does the tile beside it.
+        """
+        elements = [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]
+        cuts = [self._slice_parts(element) for element in elements]
+        if any(cut is not None for cut in cuts):
+            return tuple(self._own_axis(k, element, cuts, span) for k, element in enumerate(elements))
+        value = self.expr(node)
+        items = self.tuple_items(value) or (value,)
+        return tuple(self._lanes_of(item) for item in items)
+
+    def _slice_parts(self, node: cst.BaseExpression) -> tuple[Expr, Expr] | None:
+        if isinstance(node, cst.Call) and self.static(node.func) == Ref("cuda.tile.Slice") and len(node.args) == 2:
+            start, length = (self.expr(argument.value) for argument in node.args)
+            return self.fixed(start), length
+        return None
+
+    def _own_axis(
+        self, k: int, element: cst.BaseExpression, cuts: list[tuple[Expr, Expr] | None], span: Span
+    ) -> Expr | None:
+        place, cut = len(cuts) - k, cuts[k]
+        if cut is not None:
+            lane = OpCall("lane", (Const(place, span=span), cut[1]), span=span)
+            return Binary("+", cut[0], lane, span=span)
+        lanes = self._lanes_of(self.expr(element))
+        return None if lanes is None else moved(lanes, {1: place})
+
+    def _lanes_of(self, value: Expr) -> Expr | None:
+        tile = self.tile_of(value)
+        if tile is not None:
+            return self._fixed(tile.lanes)
+        return self.fixed(value) if self.scalar(value) else None
+
+    def _mask(self, given: Mapping[str, cst.BaseExpression], span: Span) -> Expr | None:
+        if "mask" not in given:
+            return None
+        lanes = self._lanes_of(self.expr(given["mask"]))
+        return Opaque("a mask", span=span) if lanes is None else lanes
+
+    def _gathered(
+        self, view: View, items: tuple[Expr | None, ...], mask: Expr | None, clipped: bool, span: Span
+    ) -> Expr | None:
+        """The gathered elements lane by lane."""
+        known = tuple(item for item in items if item is not None)
+        if len(known) < len(items) or mask is not None:
+            return None
+        return self._element(view, known, clipped, span)
+
+    def _index_shape(self, items: tuple[Expr | None, ...]) -> tuple[Expr, ...] | None:
+        found: dict[int, Expr] = {}
+        for item in items:
+            if item is None:
+                return None
+            found |= axes_of(item)
+        one = Const(1, span=items[0].span) if items and items[0] is not None else None
+        assert one is not None or not found
+        return tuple(found.get(place, one) for place in range(max(found, default=0), 0, -1))  # type: ignore[misc]
 
     def _each(
         self,
-        array: Expr,
-        items: tuple[Expr, ...],
+        view: View,
+        items: tuple[Expr | None, ...],
         mask: Expr | None,
+        clipped: bool,
         span: Span,
         access: Callable[[tuple[Expr, ...]], Stmt],
     ) -> None:
         """The access at every combination of lanes; indices outside are masked, as cuTile masks them."""
         lanes: dict[int, Expr] = {}
         for item in items:
-            for found in walk(item):
-                if isinstance(found, OpCall) and found.op in ("lane", "lane64"):
-                    axis = found.args[0]
-                    assert isinstance(axis, Const) and isinstance(axis.value, int)
-                    lanes[axis.value] = found.args[1]
+            lanes |= {} if item is None else axes_of(item)
         axes = sorted(lanes)
         with self._loops(tuple(lanes[a] for a in axes), span) as counters:
             chosen = {axis: counters.get(k, Const(0, span=span)) for k, axis in enumerate(axes)}
-            at = tuple(self.named(at_lane(item, chosen)) for item in items)
-            inside: list[Expr] = []
-            for k, e in enumerate(at):
-                inside.append(Compare("<=", Const(0, span=span), e, span=span))
-                inside.append(Compare("<", e, Extent(array, k, span=span), span=span))
+            at = tuple(
+                self.named(Opaque("an index", span=span) if item is None else self._read(at_lane(item, chosen)))
+                for item in items
+            )
+            if view.cuts:
+                starts = {axis: cut[0] for axis, cut in view.cuts}
+                moved_at = [Binary("+", starts[k], e, span=span) if k in starts else e for k, e in enumerate(at)]
+                at = tuple(self.named(e) for e in moved_at)
+            inside: list[Expr] = [self._inside(view, at, span)] if clipped else []
             if mask is not None:
-                shown = has_lanes(mask) or self.scalar(mask)
-                inside.append(at_lane(mask, chosen) if shown else Opaque("a mask", span=span))
-            self.emit(If(Logic("and", tuple(inside), span=span), (access(at),), span=span))
+                inside.append(mask if isinstance(mask, Opaque) else self._read(at_lane(mask, chosen)))
+            if not inside:
+                self.emit(access(at))
+                return
+            cond = inside[0] if len(inside) == 1 else Logic("and", tuple(inside), span=span)
+            self.emit(If(cond, (access(at),), span=span))
+
+    def _read(self, value: Expr) -> Expr:
+        """`value` with the elements that it takes from arrays read first, where they are inside."""
+
+        def read(node: Expr) -> Expr | None:
+            if not isinstance(node, Select) or not isinstance(node.then, Load):
+                return None
+            name, span = self.fresh(), node.span
+            self.emit(Assign(name, node.other, span=span))
+            cond = rebuilt(node.cond, read)
+            with self.block() as then:
+                index = tuple(rebuilt(place, read) for place in node.then.index)
+                self.emit(Assign(name, replace(node.then, index=index), span=span))
+            self.emit(If(cond, tuple(then), span=span))
+            return Name(name, span=span)
+
+        return rebuilt(value, read)

@@ -5,7 +5,7 @@ A tile of indices is an expression over `lane(k, n)`: the counter of the k-th ax
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilecheck.diagnostic import Span
@@ -15,21 +15,22 @@ from tilecheck.ir.kernel import (
     Const,
     Expr,
     Logic,
-    Opaque,
     OpCall,
+    Select,
     TupleExpr,
     Unary,
     walk,
 )
 from tilecheck.ir.printer import show
+from tilecheck.ir.simt import Load
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An array, or a cut of it: `starts` per axis, `tile` and `steps` for a tiled view."""
+    """An array, or a cut of it: `cuts` are axis, first and past-the-end element; `tile` and `steps` are a tiled view's."""
 
     array: Expr
-    starts: tuple[tuple[int, Expr], ...] = ()
+    cuts: tuple[tuple[int, tuple[Expr, Expr]], ...] = ()
     tile: tuple[Expr, ...] | None = None
     steps: tuple[Expr, ...] | None = None
     padded: bool = False
@@ -37,10 +38,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What is known of an opaque tile: its extents (None if they could not be read), and the load it comes from."""
+    """What is known of a tile: its extents (None if they could not be read), the load it comes from, and the value of
+    each lane (None if that could not be read).
+    """
 
     shape: tuple[Expr, ...] | None
     loaded: Loaded | None = None
+    lanes: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,6 @@ class Loaded:
     order: tuple[int, ...]
     tile: tuple[Expr, ...]
     span: Span
-
-
-def has_lanes(value: Expr) -> bool:
-    """Whether `value` is a tile of indices whose lanes are all known."""
-    return any(isinstance(n, OpCall) and n.op in ("lane", "lane64") for n in walk(value)) and not any(
-        isinstance(n, Opaque) for n in walk(value)
-    )
 
 
 def is_one(extent: Expr) -> bool:
@@ -96,36 +93,96 @@ def texts(shape: tuple[Expr, ...] | None) -> tuple[str, ...] | None:
     return None if shape is None else tuple(show(extent) for extent in shape)
 
 
-def moved(value: Expr, places: int) -> Expr:
-    """A tile of indices whose last axis becomes the one `places` before the last."""
-    return _rebuilt(value, lambda lane: replace(lane, args=(Const(1 + places, span=lane.span), lane.args[1])))
+def moved(value: Expr, places: dict[int, int]) -> Expr:
+    """The lanes of a tile whose axes, counted from the end, go to other places."""
+
+    def shift(node: Expr) -> Expr | None:
+        if isinstance(node, OpCall) and node.op in ("lane", "lane64"):
+            axis = node.args[0]
+            assert isinstance(axis, Const) and isinstance(axis.value, int)
+            place = Const(places.get(axis.value, axis.value), span=node.span)
+            return replace(node, args=(place, node.args[1]))
+        return None
+
+    return rebuilt(value, shift)
+
+
+def axes_of(value: Expr) -> dict[int, Expr]:
+    """The axes that the lanes of a tile run along, counted from the end, with their extents."""
+    found: dict[int, Expr] = {}
+    for node in walk(value):
+        if isinstance(node, OpCall) and node.op in ("lane", "lane64"):
+            axis = node.args[0]
+            assert isinstance(axis, Const) and isinstance(axis.value, int)
+            found[axis.value] = node.args[1]
+    return found
 
 
 def at_lane(value: Expr, lanes: dict[int, Expr]) -> Expr:
     """A tile of indices at one combination of lanes."""
 
-    def pick(lane: OpCall) -> Expr:
-        axis = lane.args[0]
-        assert isinstance(axis, Const) and isinstance(axis.value, int)
-        return lanes[axis.value]
+    def pick(node: Expr) -> Expr | None:
+        if isinstance(node, OpCall) and node.op in ("lane", "lane64"):
+            axis = node.args[0]
+            assert isinstance(axis, Const) and isinstance(axis.value, int)
+            return lanes[axis.value]
+        return None
 
-    return _rebuilt(value, pick)
+    return rebuilt(value, pick)
 
 
-def _rebuilt(value: Expr, change: Callable[[OpCall], Expr]) -> Expr:
+def same_lanes(value: Expr, parts: Sequence[Expr]) -> Expr | None:
+    """`value`, an operation on tiles lane by lane, on `parts` in place of its operands; None for other operations."""
     match value:
-        case OpCall(op="lane" | "lane64"):
-            return change(value)
-        case Binary(left=left, right=right):
-            return replace(value, left=_rebuilt(left, change), right=_rebuilt(right, change))
-        case Compare(left=left, right=right):
-            return replace(value, left=_rebuilt(left, change), right=_rebuilt(right, change))
+        case Binary(op="@"):
+            return None
+        case Binary(op="&" | "|" as op) if all(map(_is_truth, parts)):
+            return Logic("and" if op == "&" else "or", tuple(parts), span=value.span)
+        case Binary() | Compare():
+            return replace(value, left=parts[0], right=parts[1])
+        case Unary(op="~") if _is_truth(parts[0]):
+            return Unary("not", parts[0], span=value.span)
+        case Unary():
+            return replace(value, operand=parts[0])
+        case Logic():
+            return replace(value, operands=tuple(parts))
+        case Select():
+            return replace(value, cond=parts[0], then=parts[1], other=parts[2])
+        case OpCall(op="min" | "max" | "int64" | "abs"):
+            return replace(value, args=tuple(parts))
+    return None
+
+
+def _is_truth(value: Expr) -> bool:
+    return (
+        isinstance(value, Compare | Logic)
+        or (isinstance(value, Const) and isinstance(value.value, bool))
+        or (isinstance(value, Unary) and value.op == "not")
+    )
+
+
+def rebuilt(value: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """`value` with the parts that `change` replaces (None keeps one and goes on below it)."""
+    found = change(value)
+    if found is not None:
+        return found
+
+    def inner(part: Expr) -> Expr:
+        return rebuilt(part, change)
+
+    match value:
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return replace(value, left=inner(left), right=inner(right))
         case Unary(operand=operand):
-            return replace(value, operand=_rebuilt(operand, change))
+            return replace(value, operand=inner(operand))
         case Logic(operands=operands):
-            return replace(value, operands=tuple(_rebuilt(o, change) for o in operands))
+            return replace(value, operands=tuple(map(inner, operands)))
+        case Select(cond=cond, then=then, other=other):
+            return replace(value, cond=inner(cond), then=inner(then), other=inner(other))
         case OpCall(args=args):
-            return replace(value, args=tuple(_rebuilt(a, change) for a in args))
+            return replace(value, args=tuple(map(inner, args)))
         case TupleExpr(items=items):
-            return replace(value, items=tuple(_rebuilt(i, change) for i in items))
+            return replace(value, items=tuple(map(inner, items)))
+        case Load(index=index):
+            return replace(value, index=tuple(map(inner, index)))
     return value

@@ -21,6 +21,7 @@ import libcst as cst
 
 from tilecheck.frontend.fold import fold, module_scope
 from tilecheck.frontend.live import convert
+from tilecheck.frontend.numba_debug import with_checked_divisions
 from tilecheck.frontend.numba_inline import Lowering, returns_value
 from tilecheck.frontend.numba_params import (
     ArgType,
@@ -186,6 +187,8 @@ def lower_with_callees(found: Found, live: Scope | None = None) -> tuple[Kernel,
             builder.expr(call)
     builder.suite(node.body)
     body = builder.body()
+    if found.options.get("debug") is True:
+        body = with_checked_divisions(body)
     guessed = inferred(names, body, found.types)
     span = source.span(node.name)
     last = source.span(node).end_line

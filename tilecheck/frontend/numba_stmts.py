@@ -279,18 +279,32 @@ class Statements(Calls):
                 self.suite(other.body)
             return
         cond = self.expr(node.test)
-        known = dict(self.known)
+        before = self.remembered()
         with self.block() as then:
             self.suite(node.body)
-        after = self.known
-        self.known = known
+        after = self.remembered()
+        self.recall(before)
         with self.block() as otherwise:
             if isinstance(other, cst.If):
                 self._if(other, self.span(other))
             elif other is not None:
                 self.suite(other.body)
-        self.known = {name: value for name, value in self.known.items() if after.get(name) is value}
+        self.meet(after)
         self.emit(If(cond, tuple(then), tuple(otherwise), span=span))
+
+    # ---- what is known where ways part and meet
+
+    def remembered(self) -> tuple[dict[str, object], ...]:
+        """Copies of the tables of what names stand for."""
+        return (dict(self.known),)
+
+    def recall(self, tables: tuple[dict[str, object], ...]) -> None:
+        """Go back to what was `remembered`."""
+        self.known = dict(tables[0])  # type: ignore[arg-type]
+
+    def meet(self, tables: tuple[dict[str, object], ...]) -> None:
+        """Keep what is the same here and in `tables`, which another way has brought."""
+        self.known = {name: value for name, value in self.known.items() if tables[0].get(name) is value}
 
 
 def _ellipsis(part: object) -> bool:

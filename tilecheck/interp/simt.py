@@ -291,14 +291,17 @@ class _Run:
     def _try_lanes(self, lanes: Lanes, thread: Thread) -> None:
         """Release the lanes that meet `thread`, if all that its mask names are there."""
         mask = thread.lane_mask()
-        present = {t.lane_id: t for t in lanes.waiting if t.event[:2] == thread.event[:2] and t.lane_mask() == mask}
-        named = [lane for lane in range(32) if mask >> lane & 1]
+        if not mask >> thread.lane_id & 1:
+            self._warp_fault(thread, lanes)
+            self._free_lanes(lanes, [thread])
+            return
+        named = _lanes(mask)
+        alike = [t for t in lanes.waiting if t.event[:2] == thread.event[:2] and t.lane_mask() == mask]
+        present = {t.lane_id: t for t in alike if t.lane_id in named}
         missing = [lane for lane in named if lane not in present]
         if any(lane < len(lanes.threads) and not lanes.threads[lane].gone for lane in missing):
             return
-        if ((missing or thread.lane_id not in named) and not (thread.event[0] == 2 and thread.event[2] is None)) or (
-            thread.event[0] == 2 and any(lane < len(lanes.threads) for lane in missing)
-        ):
+        if any(lane < len(lanes.threads) or thread.event[0] != 2 or thread.event[2] is not None for lane in missing):
             self._warp_fault(thread, lanes)
         self._free_lanes(lanes, list(present.values()))
 

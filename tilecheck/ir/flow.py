@@ -56,6 +56,9 @@ class Region:
 
 WHOLE = Region()
 
+ANY = "[*]"
+"""The slot of a container that stands for each of its elements, after a loop that did the same to all of them."""
+
 
 class Hold(StrEnum):
     """How a borrow holds what it borrows."""
@@ -140,7 +143,9 @@ class Put(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Get(Instr):
-    """`into` names what the slot `field` of `base` holds, a new object of `site` if nothing is known of it."""
+    """`into` names what the slot `field` of `base` holds, a new object of `site` if nothing is known of it; with the
+    field `ANY`, an element at an unknown place, which has been moved if all elements have.
+    """
 
     into: Var
     base: Var
@@ -157,7 +162,7 @@ class Escape(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clobber(Instr):
-    """Code that is not read runs: it may rebind the variables of outer scopes and wait for streams."""
+    """Code that is not read runs: it may rebind the variables of outer scopes, use captured ones and wait for streams."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,8 +368,11 @@ Block = tuple[Instr, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One function (or a module's body). `outer` are the variables that other code can rebind."""
+    """One function (or a module's body). `outer` are the variables that other code can rebind, `captured` those that it
+    can only read: a nested function or a lambda may run, wait for or keep what they name.
+    """
 
     name: str
     body: Block
     outer: frozenset[Var] = frozenset()
+    captured: frozenset[Var] = frozenset()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilecheck.ir.types import TileType, Type
+from tilecheck.ops import exact
 from tilecheck.ops.elementwise import arithmetic, floating
 from tilecheck.ops.numbers import FLOATS, INTS, Array, Value, lift
 from tilecheck.ops.row import Lanes, Refused, op
@@ -166,12 +167,6 @@ def clip(x: Value, low: Value, high: Value, /) -> Value:
     return lift(lambda a, b, c: np.minimum(np.maximum(a, b), c), x, low, high)
 
 
-def _fma(x: Array, y: Array, z: Array) -> Array:
-    if x.dtype.itemsize == 8:
-        return np.asarray(x * y + z)
-    return np.asarray(x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(x.dtype)
-
-
 @op(
     "arithmetic",
     result=arithmetic("fma", FLOATS),
@@ -183,10 +178,10 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
     ),
 )
 def fma(x: Value, y: Value, z: Value, /) -> Value:
-    """Elementwise `x * y + z` of floats with an exact product; f64 may round the product on the interpreter."""
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
     if not isinstance(x, float) and not hasattr(x, "dtype"):
         x = float(x)
-    return lift(_fma, x, y, z)
+    return lift(exact.fma, x, y, z)
 
 
 @op("arithmetic", result=arithmetic("ceil_div", INTS), lanes=Lanes.CARRY, stub=binary("ceil_div", scalar="int"))

@@ -126,7 +126,15 @@ def main() -> None:
 )
 
 
-_KINDS = (Break.ONE_CALL, Break.HELD, Break.IDLE, Break.BUILT, Break.MOVED_BUILT, Break.MOVED_IDLE)
+_KINDS = (
+    Break.ONE_CALL,
+    Break.HELD,
+    Break.IDLE,
+    Break.BUILT,
+    Break.MOVED_BUILT,
+    Break.MOVED_IDLE,
+    Break.MOVED_VIEW,
+)
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
@@ -153,6 +161,8 @@ def _message(broken: Broken) -> str:
         case Break.MOVED_IDLE:
             still = "is used again later" if broken.later is not None else "is still there"
             return f"cannot move `{place}`: `{holder}`, which borrows from it, {still}"
+        case Break.MOVED_VIEW:
+            return f"cannot move `{place}`: it shares its memory with `{holder}`, which is still there"
         case _:
             return f"cannot borrow `{place}` while `{holder}` holds it"
 
@@ -161,6 +171,9 @@ def _labels(broken: Broken) -> Iterator[Label]:
     if broken.kind is Break.ONE_CALL and broken.origin is not None:
         yield Label(broken.origin, f"`{broken.place}` is passed here")
         yield Label(broken.span, "and here")
+        return
+    if broken.kind is Break.MOVED_VIEW and broken.origin is not None:
+        yield Label(broken.origin, f"`{broken.holder}` is made here")
         return
     if broken.origin is not None:
         taken = f" as `{broken.param}`" if broken.param else ""
@@ -173,6 +186,8 @@ def _help(broken: Broken) -> str:
     match broken.kind:
         case Break.ONE_CALL:
             return f"pass two tensors: make a copy of `{broken.place}`, or write to a new one"
+        case Break.MOVED_VIEW:
+            return f"move `{broken.holder}` itself, or `del {broken.holder}` first"
         case Break.MOVED_IDLE if broken.later is None:
             return f"`del {broken.holder}` first"
         case Break.IDLE | Break.MOVED_IDLE:

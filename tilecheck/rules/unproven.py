@@ -3,6 +3,8 @@
 Why: `@tc.simt` promises that its kernels are checked. Where the prover can neither prove nor refute, the promise would
 be empty, so it is refused until the code says more: a guard, a `requires` condition, a simpler index. What cannot be
 made provable is opted out in place, `tc.unsafe("reason")`, and listed by `tilecheck audit`.
+
+A function of the host that has more paths than are followed is named in a note: the run time checks what was left out.
 """
 
 from __future__ import annotations
@@ -58,6 +60,10 @@ _WORDS = {
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """The open properties of annotated kernels."""
     yield from checked.faults_of("unproven", SEVERITY)
+    for part in checked.host.unfollowed if checked.host is not None else ():
+        message = f"some paths through `{part.name}` were not followed: {part.reason}"
+        help = "what they do to tensors is checked while they run; a shorter function is checked whole"
+        yield Diagnostic("unproven", "note", message, part.span, help=help)
     for report in checked.simt:
         if not report.annotated or report.unsafe:
             continue

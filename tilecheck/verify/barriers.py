@@ -10,10 +10,11 @@ Worked example: `if i < n: cuda.syncthreads()` differs for two threads of the bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tilecheck.symbolic.smt_nodes import Level, Term
-from tilecheck.symbolic.smt_terms import TRUE, ZERO, conj, disj, div, eq, ge, lt, mod, ne, neg, num, value_of
+from tilecheck.symbolic.smt_nodes import Level
+from tilecheck.symbolic.smt_terms import TRUE, ZERO, conj, div, eq, mod, ne, neg, num
+from tilecheck.verify.masks import is_full, named, same
 from tilecheck.verify.pairs import Mode, Pairing, Question, about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run
@@ -23,31 +24,20 @@ from tilecheck.verify.verdict import Property
 _MODES = {
     Level.GRID: (Mode.OTHER_BLOCK, Mode.SAME_BLOCK),
     Level.BLOCK: (Mode.SAME_BLOCK,),
-    Level.WARP: (Mode.SAME_WARP,),
 }
-FULL_MASK = 0xFFFFFFFF
 
 
 def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     """The barriers and warp operations that could not be cleared."""
     found: list[Suspect] = []
     for point in _distinct(run.barriers):
-        rule = "warp-sync" if point.scope is Level.WARP else "divergent-barrier"
-        for first, second, mode in _divergence(run, point):
-            suspect = _ask(run, point, mode, first, second, excuses, rule)
-            if suspect is not None:
-                found.append(suspect)
-                break
+        suspect = _of_lanes(run, point, excuses) if point.scope is Level.WARP else _divergence(run, point, excuses)
+        if suspect is not None:
+            found.append(suspect)
     for point in _distinct(run.warp_ops):
-        for first, second, mode in _divergence(run, point):
-            suspect = _ask(run, point, mode, first, second, excuses, "warp-sync")
-            if suspect is not None:
-                found.append(suspect)
-                break
-        else:
-            suspect = _short_warp(run, point, excuses)
-            if suspect is not None:
-                found.append(suspect)
+        suspect = _of_lanes(run, point, excuses) or _short_warp(run, point, excuses)
+        if suspect is not None:
+            found.append(suspect)
     return found
 
 
@@ -63,54 +53,45 @@ def _varies(run: Run, mode: Mode) -> bool:
     return any(t.kind != "const" for t in dims)
 
 
-def _divergence(run: Run, point: BarrierPoint) -> Iterator[tuple[Term, Term, Mode]]:
-    """Pairs of conditions that must not hold for two threads: one arrives, the other does not."""
-    modes = [mode for mode in _MODES[point.scope] if _varies(run, mode)]
-    if point.scope is not Level.WARP:
-        for mode in modes:
-            if point.guard.level > mode.shared:
-                yield point.guard, neg(point.guard), mode
-        return
-    named = named_lanes(run, point.mask)
-    if named is None:
-        return
-    for mode in modes:
-        if point.guard.level > mode.shared:
-            yield point.guard, conj(named, neg(point.guard)), mode
-        if named is not TRUE:
-            yield conj(point.guard, neg(named)), TRUE, mode
+def _divergence(run: Run, point: BarrierPoint, excuses: Excuses) -> Suspect | None:
+    """That one thread of the scope arrives and another does not."""
+    for mode in _MODES[point.scope]:
+        if _varies(run, mode) and point.guard.level > mode.shared:
+            question = Pairing(run, mode).ask([*excuses.terms, point.guard], [neg(point.guard)])
+            suspect = _suspect(run, point, question, mode, "divergent-barrier")
+            if suspect is not None:
+                return suspect
+    return None
 
 
-def named_lanes(run: Run, mask: Term | None) -> Term | None:
-    """Whether a constant mask names the thread's lane; None if the mask is not constant."""
-    value = FULL_MASK if mask is None else value_of(mask)
-    if value is None:
+def _of_lanes(run: Run, point: BarrierPoint, excuses: Excuses) -> Suspect | None:
+    """That a lane arrives which its own mask does not name, or that one which is named does not arrive with this mask."""
+    own = named(run, point.mask, lambda term: term)
+    if own is None:
+        run.gap(f"the mask of this `{point.word}` could not be followed", point.node, Property.BARRIERS_UNIFORM)
         return None
-    value &= FULL_MASK
-    if value == FULL_MASK:
-        return TRUE
-    lane = mod(run.dims.linear, num(WARP_LANES))
-    stretches, start = [], None
-    for bit in range(WARP_LANES + 1):
-        inside = bit < WARP_LANES and value >> bit & 1
-        if inside and start is None:
-            start = bit
-        elif not inside and start is not None:
-            stretches.append(conj(ge(lane, num(start)), lt(lane, num(bit))))
-            start = None
-    return disj(*stretches)
-
-
-def _ask(
-    run: Run, point: BarrierPoint, mode: Mode, first: Term, second: Term, excuses: Excuses, rule: str
-) -> Suspect | None:
-    question = Pairing(run, mode, aligned=run.warp_counters).ask([*excuses.terms, first], [second])
-    return _suspect(run, point, question, mode, rule)
+    if own is not TRUE:
+        question = about_one(run, [*excuses.terms, point.guard, neg(own)])
+        suspect = _suspect(run, point, question, None, "warp-sync")
+        if suspect is not None:
+            return suspect
+    if not _varies(run, Mode.SAME_WARP) or (own is TRUE and point.guard.level <= Mode.SAME_WARP.shared):
+        return None
+    pairing = Pairing(run, Mode.SAME_WARP, aligned=run.warp_counters)
+    of = pairing.twin.of
+    others = named(run, point.mask, of)
+    assert others is not None
+    meets = conj(of(point.guard), same(point.mask, of))
+    mentions = [point.guard, run.dims.linear, *((point.mask,) if point.mask is not None else ())]
+    if point.mask in run.ballots:
+        mentions.append(run.ballots[point.mask])
+    question = pairing.ask([*excuses.terms, point.guard], (), [others, neg(meets)], mentions)
+    return _suspect(run, point, question, Mode.SAME_WARP, "warp-sync")
 
 
 def _short_warp(run: Run, point: BarrierPoint, excuses: Excuses) -> Suspect | None:
     """A full mask names 32 lanes; the last warp of a block has fewer if the block is no multiple of 32."""
-    if named_lanes(run, point.mask) is not TRUE:
+    if not is_full(point.mask):
         return None
     threads = run.dims.threads
     short = ne(mod(threads, num(WARP_LANES)), ZERO)

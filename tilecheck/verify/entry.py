@@ -28,7 +28,7 @@ from tilecheck.verify.values import Array, Kind, Scalar, Stretch, Truth, Value, 
 from tilecheck.verify.verdict import Property
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
-SCALAR_RANGE = (-(2**31), 2**31)
+SCALAR_RANGE = (-(2**31), 2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ def _scalar(run: Run, usage: Usage, param: ScalarParam, value: object, scalars: 
         return Truth(term)
     if param.kind == "float" or (param.kind is None and param.name not in usage.whole_numbers):
         return Scalar(run.symbols.fresh(param.name, Level.GRID, Taint.INPUT), Kind.FLOAT)
-    term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, *SCALAR_RANGE)
+    positive = run.kernel.options.get("positive", ())
+    low = 1 if isinstance(positive, tuple) and param.name in positive else SCALAR_RANGE[0]
+    term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, low, SCALAR_RANGE[1])
     scalars[param.name] = term
     return Scalar(term)
 

@@ -30,9 +30,11 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
 from tilecheck.verify import scalars
-from tilecheck.verify.memory import Cut, Position, integer_range, load, place, record
+from tilecheck.verify.casts import WHOLE_CASTS, cast
+from tilecheck.verify.masks import FULL_MASK, is_full
+from tilecheck.verify.memory import Cut, Position, load, place, record
 from tilecheck.verify.phases import cross
-from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Narrowing, Run, State, Ticket
+from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Run, State, Ticket
 from tilecheck.verify.values import (
     Check,
     Items,
@@ -50,28 +52,6 @@ from tilecheck.verify.values import (
 )
 from tilecheck.verify.verdict import Property
 
-_WHOLE_CASTS = frozenset(
-    [
-        "int",
-        "int_",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "intp",
-        "uintp",
-        "intc",
-        "byte",
-        "ubyte",
-        "short",
-        "longlong",
-    ]
-)
-_SHORT_NAMES = {"byte": "int8", "ubyte": "uint8", "short": "int16"}
 _WHOLE_RESULTS = frozenset({"popc", "clz", "ffs", "brev", "round"})
 
 
@@ -300,7 +280,11 @@ def _warp(run: Run, state: State, expr: Warp) -> Value:
     operands = [evaluate(run, state, operand) for operand in expr.operands]
     if run.recording and run.only_tags is None and expr.op != "activemask":
         run.warp_ops.append(BarrierPoint(Level.WARP, state.guard, expr, expr.op, mask))
-    full = mask is not None and value_of(mask) in (0xFFFFFFFF, -1)
+    full = mask is not None and is_full(mask)
+    if expr.op == "activemask":
+        active = run.symbols.fresh("active lanes", Level.THREAD, Taint.DATA, 0, FULL_MASK)
+        run.active_masks[active] = state.guard
+        return Scalar(active)
     if expr.op in ("all", "any", "eq"):
         level = Level.WARP if full else Level.THREAD
         return Truth(run.symbols.fresh(expr.op, level, Taint.DATA, boolean=True))
@@ -333,9 +317,8 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
         return scalars.extreme(run.symbols, name == "min", args)
     if name in ("abs", "fabs") and len(args) == 1:
         return scalars.absolute(run.symbols, args[0])
-    if name in _WHOLE_CASTS and len(args) == 1:
-        _narrow(run, state, expr, name, args[0])
-        return _kept_bits(run, name, scalars.rounded(run.symbols, args[0], None))
+    if name in WHOLE_CASTS and len(args) == 1:
+        return cast(run, state, expr, name, args[0])
     if name in ("ceil", "floor") and len(args) == 1:
         return scalars.rounded(run.symbols, args[0], name == "ceil")
     if name in ("bool", "bool_", "boolean") and len(args) == 1:
@@ -359,21 +342,6 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     if name in _WHOLE_RESULTS and isinstance(result, Scalar):
         return Scalar(result.term)
     return result
-
-
-def _kept_bits(run: Run, dtype: str, value: Value) -> Value:
-    """`value` cast to `dtype`. Only 8 and 16 bits are taken to wrap: threads and extents seldom pass 32."""
-    low, high = integer_range(_SHORT_NAMES.get(dtype, dtype)) or (None, None)
-    if low is None or high is None or high >= 2**31 - 1 or not isinstance(value, Scalar) or value.kind is not Kind.INT:
-        return value
-    return Scalar(scalars.held_in(run.symbols, value.term, low, high))
-
-
-def _narrow(run: Run, state: State, expr: OpCall, dtype: str, value: Value) -> None:
-    """Note a cast that computed products or sums may outgrow."""
-    term = as_int(value)
-    if term is not None and term.kind in ("lin", "mul") and run.recording and run.only_tags is None:
-        run.narrowings.append(Narrowing(dtype, term, state.guard, expr))
 
 
 def _opaque_call(run: Run, expr: OpCall, name: str) -> Value:

@@ -207,10 +207,12 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
 
 def _walk_body(run: Run, this: Loop, head: State, frame: Frame) -> None:
     run.frames.append(frame)
+    run.generic_loops += 1
     run.barrier_loops += this.scope is not None and this.scope <= Level.BLOCK
     path = head.path
     this.execute(run, head, this.node.body)
     head.path = path
+    run.generic_loops -= 1
     run.barrier_loops -= this.scope is not None and this.scope <= Level.BLOCK
     run.frames.pop()
     rejoin(head, frame.continues)

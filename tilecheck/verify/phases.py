@@ -13,19 +13,26 @@ from __future__ import annotations
 from tilecheck.ir.kernel import Node
 from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, ite, neg
-from tilecheck.verify.run import BarrierPoint, Run, State
+from tilecheck.verify.masks import is_full
+from tilecheck.verify.run import BarrierPoint, Crossing, Run, State
 from tilecheck.verify.values import Tags
 
 SCOPES = (Level.GRID, Level.BLOCK, Level.WARP)
 
 
 def cross(run: Run, state: State, scope: Level, node: Node, word: str, mask: Term | None = None) -> None:
-    """A barrier of `scope` at `state`."""
+    """A barrier of `scope` at `state`. A warp barrier of some lanes closes no interval: `races.py` knows whom it orders."""
     guard = state.guard
     if guard is FALSE:
         return
-    if run.recording and run.only_tags is None:
+    recording = run.recording and run.only_tags is None
+    if recording:
         run.barriers.append(BarrierPoint(scope, guard, node, word, mask))
+    if scope is Level.WARP and not is_full(mask):
+        state.version = run.new_version()
+        if recording and run.generic_loops == 0:
+            run.crossings.append(Crossing(len(run.accesses), guard, mask))
+        return
     tag = run.new_tag(f"after {node.span.line} ")
     state.tags = {s: {tag: TRUE} if s >= scope else tags for s, tags in state.tags.items()}
     if scope <= Level.BLOCK:

@@ -11,7 +11,7 @@ unknown with a reason. A gap of the walk makes the properties it names unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.checked import Fault
@@ -22,7 +22,7 @@ from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
-from tilecheck.verify.conditions import Conditions, full_block, leaves_room
+from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
@@ -121,9 +121,11 @@ def _retry(proof: Proof) -> None:
         for suspect in proof.suspects.get(Property.IN_BOUNDS, []):
             if suspect.standing > Standing.EXCUSED and suspect.question is not None and conditions.terms:
                 if run.solver.refutes([*suspect.question.formulas, *conditions.terms]):
-                    suspect.standing = Standing.EXCUSED
+                    conditions.settle(run, suspect, suspect.question.formulas)
                 elif suspect.standing is not Standing.UNKNOWN:
                     conditions.try_on(run, suspect)
+                    if suspect.conditions:
+                        conditions.settle(run, suspect, suspect.question.formulas)
             kept.append(suspect)
     except OutOfBudget:
         return
@@ -134,7 +136,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
     found = sorted(proof.suspects.get(name, []), key=lambda s: -s.standing)
     open_ones = [s for s in found if s.standing > Standing.EXCUSED]
     for suspect in open_ones:
-        if not _may_refute(suspect):
+        if not _may_refute(suspect, kernel_sized=proof.entry.run.kernel.track == "cutile"):
             continue
         seen = replayer.replay(suspect)
         if seen is not None:
@@ -151,11 +153,22 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
     if late:
         return Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
     if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
-        texts = tuple(dict.fromkeys(c.text for c in proof.conditions.found))
-        return Answer(Verdict.PROVEN_GIVEN, texts)
+        return Answer(Verdict.PROVEN_GIVEN, _texts(proof, name, found))
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):
         return Answer(Verdict.PROVEN, reason="same-value")
     return _alone(proof, name)
+
+
+def _texts(proof: Proof, name: Property, found: Sequence[Suspect]) -> tuple[str, ...]:
+    """The conditions that a property needs, without those that follow from the others."""
+    conditions = list(proof.conditions.found)
+    if name in (Property.IN_BOUNDS, Property.RACE_FREE):
+        wanted = {text for suspect in found for text in suspect.conditions}
+        conditions = [condition for condition in conditions if condition.text in wanted]
+    try:
+        return tuple(condition.text for condition in strongest(proof.entry.run, conditions))
+    except OutOfBudget:
+        return tuple(condition.text for condition in conditions)
 
 
 def _leans(proof: Proof, name: Property) -> bool:
@@ -178,16 +191,21 @@ def _alone(proof: Proof, name: Property) -> Answer:
     return Answer(Verdict.PROVEN)
 
 
-def _may_refute(suspect: Suspect) -> bool:
-    """Whether a stray index is the kernel's own fault, or wants a relation that a launch may well keep.
+def _may_refute(suspect: Suspect, *, kernel_sized: bool) -> bool:
+    """Whether a replay may refute: not where a stray index wants a relation that a launch may well keep.
 
-    It is the kernel's if a launch shows all that it depends on, if the guard compares with this very extent, or if the
-    index goes below zero without help from a scalar.
+    A stray index is the kernel's fault if a launch shows all that it depends on, if the guard compares with this very
+    extent, or if the index goes below zero without help from a scalar. The grid of a tile kernel fits its arrays
+    (`kernel_sized`), so there the guard says nothing.
     """
+    if not suspect.replayable:
+        return False
     check, guard, question = suspect.check, suspect.guard, suspect.question
     if suspect.property is not Property.IN_BOUNDS or check is None or guard is None or question is None:
         return True
-    if not any(s.taint is Taint.INPUT for s in question.first) or check.length.symbols & guard.symbols:
+    if not any(s.taint is Taint.INPUT for s in question.first):
+        return True
+    if check.length.symbols & guard.symbols and not kernel_sized:
         return True
     scalars = {s for s in check.position.symbols if s.taint is Taint.INPUT and not s.name.startswith(("block", "grid"))}
     return not scalars and suspect.model is not None and _below_zero(check.position, suspect.model)
@@ -222,8 +240,9 @@ def _lean(proof: Proof) -> None:
     doubtful = {s.array for s in suspects if s.standing > Standing.EXCUSED}
     doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
     names = {array.name for array in doubtful if array is not None}
-    everything = None in doubtful
-    given = Answer(Verdict.PROVEN_GIVEN, tuple(dict.fromkeys(c.text for c in proof.conditions.found)))
+    # A room that ran out of time leaves no suspects, and says nothing of any array.
+    everything = None in doubtful or not doubtful
+    given = Answer(Verdict.PROVEN_GIVEN, _texts(proof, Property.SHARED_INITIALISED, ()))
     barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
     if barrier in _SHOWN and (everything or _reads(proof, names)):
         reason = "a barrier's condition reads an array that may be raced on"
@@ -232,7 +251,7 @@ def _lean(proof: Proof) -> None:
         proof.answers[Property.BARRIERS_UNIFORM] = given
     initial = proof.answers[Property.SHARED_INITIALISED].verdict
     shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
-    if initial in _SHOWN and shared & names:
+    if initial in _SHOWN and ((everything and shared) or shared & names):
         reason = "the order of writes and reads is not shown while there may be a race"
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
     elif initial is Verdict.PROVEN and shared & excused:
@@ -245,7 +264,7 @@ def _inherit(proof: Proof, name: Property, race: Answer) -> None:
     everything = {a.name for a in proof.entry.run.arrays.values()}
     leans = bool(shared) if name is Property.SHARED_INITIALISED else _reads(proof, everything)
     answer = proof.answers[name]
-    if leans and answer.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+    if leans and answer.verdict in _SHOWN:
         conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
         proof.answers[name] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
 

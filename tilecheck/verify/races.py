@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
-from tilecheck.symbolic.smt_terms import conj, disj, eq, ge, lt, ne, scale
+from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, scale
+from tilecheck.verify.masks import named, same
 from tilecheck.verify.pairs import Mode, Pairing, Question
-from tilecheck.verify.run import Run
+from tilecheck.verify.run import Crossing, Run
 from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
 from tilecheck.verify.values import Access, Array, Scalar, Truth
 from tilecheck.verify.verdict import Property
@@ -122,19 +123,38 @@ def _collision(pairing: Pairing, pair: Pair) -> Term:
     of = pairing.twin.of
     together = disj(*(conj(a, of(b)) for a, b in pair.intervals))
     meet = [eq(x, of(y)) for x, y in zip(pair.first.index, pair.second.index, strict=True)]
-    return conj(pair.first.guard, of(pair.second.guard), together, *meet)
+    apart = [neg(_both_cross(pairing, crossing)) for crossing in _between(pairing.run, pair)]
+    return conj(pair.first.guard, of(pair.second.guard), together, *meet, *apart)
 
 
-def _mentions(pair: Pair) -> list[Term]:
+def _between(run: Run, pair: Pair) -> list[Crossing]:
+    """The warp barriers of some lanes between the two accesses."""
+    if pair.mode is not Mode.SAME_WARP:
+        return []
+    first, last = sorted((pair.first.order, pair.second.order))
+    return [crossing for crossing in run.crossings if first < crossing.at <= last]
+
+
+def _both_cross(pairing: Pairing, crossing: Crossing) -> Term:
+    """That the two threads meet at a warp barrier."""
+    of = pairing.twin.of
+    lanes = named(pairing.run, crossing.mask, of)
+    return FALSE if lanes is None else conj(crossing.guard, of(crossing.guard), lanes, same(crossing.mask, of))
+
+
+def _mentions(run: Run, pair: Pair) -> list[Term]:
     first, second = pair.first, pair.second
     made = [first.guard, second.guard, *first.index, *second.index]
+    for crossing in _between(run, pair):
+        made += [crossing.guard, *((crossing.mask,) if crossing.mask is not None else ()), run.dims.linear]
+        made += [run.ballots[crossing.mask]] if crossing.mask in run.ballots else []
     return [*made, *(t for a, b in pair.intervals for t in (a, b))]
 
 
 def _cleared(run: Run, pairing: Pairing, chunk: Sequence[Pair]) -> bool:
     if any(len(p.first.index) != len(p.second.index) for p in chunk):
         return False
-    mentions = [t for pair in chunk for t in _mentions(pair)]
+    mentions = [t for pair in chunk for t in _mentions(pairing.run, pair)]
     question = pairing.ask((), (), [disj(*(_collision(pairing, pair) for pair in chunk))], mentions)
     return run.solver.refutes(question.formulas)
 
@@ -148,9 +168,9 @@ def question_of(pairing: Pairing, pair: Pair, within: bool, assumed: Sequence[Te
     both = [_collision(pairing, pair)]
     if within:
         both += [in_bounds(pair.first), pairing.twin.of(in_bounds(pair.second))]
-        mentions = [*_mentions(pair), in_bounds(pair.first), in_bounds(pair.second)]
+        mentions = [*_mentions(pairing.run, pair), in_bounds(pair.first), in_bounds(pair.second)]
     else:
-        mentions = _mentions(pair)
+        mentions = _mentions(pairing.run, pair)
     return pairing.ask(assumed, (), both, mentions)
 
 
@@ -168,9 +188,10 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     if run.solver.refutes(question.formulas, exact_bits=True):
         return None
     if excuses.terms:
+        without = question.formulas
         question = question_of(pairing, pair, True, excuses.terms)
         if run.solver.refutes(question.formulas):
-            base.standing = Standing.EXCUSED
+            excuses.settle(run, base, without)
             return base
     base.question = question
     base.model = run.solver.model(question.formulas, launch_symbols(run))
@@ -179,6 +200,9 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
         return base
     if _same_value(run, pairing, pair, question):
         base.standing, base.reason = Standing.SAME_VALUE, "all of them write the same value"
+        return base
+    if any(named(run, crossing.mask, pairing.twin.of) is None for crossing in _between(run, pair)):
+        base.reason, base.replayable = "the mask of a warp barrier in between could not be followed", False
         return base
     if run.uses_lock:
         base.reason = "threads synchronise through an atomic exchange or compare-and-swap"
@@ -189,6 +213,8 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     base.standing, base.reason = classify(run, (first, second), question)
     if base.standing is Standing.LAUNCH:
         excuses.try_on(run, base)
+        if base.conditions:
+            excuses.settle(run, base, question_of(pairing, pair, True).formulas)
     return base
 
 
@@ -214,7 +240,7 @@ def _same_value(run: Run, pairing: Pairing, pair: Pair, question: Question) -> b
     if one.term is two.term and one.term.level <= pair.mode.shared:
         return True
     both = [_collision(pairing, pair), ne(one.term, pairing.twin.of(two.term))]
-    asked = pairing.ask((), (), both, [*_mentions(pair), one.term, two.term])
+    asked = pairing.ask((), (), both, [*_mentions(pairing.run, pair), one.term, two.term])
     return run.solver.refutes(asked.formulas, 500)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilecheck.symbolic.smt_nodes import Level
-from tilecheck.verify.conditions import words
+from tilecheck.verify.condition import words
 from tilecheck.verify.prove import Proof
 from tilecheck.verify.values import Access
 from tilecheck.verify.verdict import Property, Verdict

@@ -43,7 +43,8 @@ class Scenario:
 
     `shapes` has an entry per array parameter. `arrays` are host facts: dtype, contents, and which arguments share a
     buffer. `elements` are single elements that matter, by array and index; `scalars` are the scalar parameters (0 if
-    absent), `constants` unread constants of the enclosing Python scope. `dynamic_shared` is in bytes.
+    absent), `constants` unread constants of the enclosing Python scope. `dynamic_shared` is in bytes. `suspected` are the
+    blocks that must run when not all of them can.
     """
 
     grid: Extents
@@ -54,6 +55,7 @@ class Scenario:
     elements: Mapping[str, Mapping[tuple[int, ...], Number]] = field(default_factory=dict)
     constants: Mapping[str, Number] = field(default_factory=dict)
     dynamic_shared: int = 0
+    suspected: tuple[Extents, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -67,7 +69,9 @@ class Scenario:
         return self.threads > 0 and math.prod(self.block) <= _SAMPLED_THREADS and elements <= _MAX_ELEMENTS
 
     def sample(self) -> tuple[int, ...] | None:
-        """The blocks that stand for a large launch, None for all: corners, neighbours along every axis, both ends."""
+        """The blocks that stand for a large launch, None for all: those suspected, then corners, neighbours along every
+        axis, both ends.
+        """
         if self.threads <= _MAX_THREADS:
             return None
         x, y, z = self.grid
@@ -75,7 +79,8 @@ class Scenario:
         corners = [a + b * x + c * x * y for c in (0, z - 1) for b in (0, y - 1) for a in (0, x - 1)]
         neighbours = [corner + step for step in (1, x, x * y, -1, -x, -x * y) for corner in (0, total - 1)]
         ends = [number for k in range(most) for number in (k, total - 1 - k)]
-        chosen = dict.fromkeys(n for n in (*corners[::7], *neighbours, *corners, *ends) if 0 <= n < total)
+        suspected = [a + b * x + c * x * y for a, b, c in self.suspected]
+        chosen = dict.fromkeys(n for n in (*suspected, *corners[::7], *neighbours, *corners, *ends) if 0 <= n < total)
         return tuple(chosen)[:most]
 
 

@@ -46,6 +46,15 @@ class BarrierPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """A warp barrier of some lanes, passed at most once by a thread; accesses from number `at` on come after it."""
+
+    at: int
+    guard: Term
+    mask: Term | None
+
+
+@dataclass(frozen=True, slots=True)
 class Narrowing:
     """`dtype(term)` evaluated under `guard`."""
 
@@ -231,13 +240,27 @@ class Run:
         self.constants: dict[str, Term] = {}
         self.ballots: dict[Term, Term] = {}
         self.ranks: dict[Term, Term] = {}
+        # Who got to where an active mask was taken.
+        self.active_masks: dict[Term, Term] = {}
+        # Warp barriers that order only the lanes of their masks, and loops being walked for a generic round.
+        self.crossings: list[Crossing] = []
+        self.generic_loops = 0
 
     def is_assigned(self, name: str) -> bool:
         """Whether the kernel binds `name`; a name it does not bind is a constant of the launch."""
         return self.usage.binds(name)
 
     def _noted(self) -> tuple[list[Any], ...]:
-        return (self.accesses, self.barriers, self.warp_ops, self.gaps, self.tickets, self.ends, self.view_checks)
+        return (
+            self.accesses,
+            self.barriers,
+            self.warp_ops,
+            self.gaps,
+            self.tickets,
+            self.ends,
+            self.view_checks,
+            self.crossings,
+        )
 
     def snapshot(self) -> Snapshot:
         """How much has been noted so far, for `restore`."""

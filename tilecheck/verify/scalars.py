@@ -51,6 +51,9 @@ from tilecheck.verify.values import (
     as_int,
 )
 
+# The function of the values that may have wrapped in a type too small for them.
+HELD = "held in"
+
 
 def opaque(symbols: Symbols, op: str, *operands: Value, boolean: bool = False) -> Value:
     """An unknown function `op` of the operands: equal operands give equal values."""
@@ -186,8 +189,9 @@ def _integers(symbols: Symbols, op: str, x: Term, y: Term, left: Value, right: V
 
 
 def _large(symbols: Symbols, product: Term, *factors: int | None) -> Term:
-    """A product with a constant of 32 bits or more, which wraps for threads and extents of ordinary size."""
-    wraps = product.kind != "const" and any(factor is not None and abs(factor) >= 2**32 for factor in factors)
+    """A product with constants of 32 bits or more, which wraps for threads and extents of ordinary size."""
+    weights = [*(factor or 0 for factor in factors), *(weight for _, weight in linear_parts(product)[1])]
+    wraps = product.kind != "const" and any(abs(weight) >= 2**32 for weight in weights)
     return held_in(symbols, product, *INT64) if wraps else product
 
 
@@ -306,13 +310,19 @@ def _bit_facts(op: str, made: Term, x: Term, y: Term) -> None:
 
 
 def held_in(symbols: Symbols, term: Term, low: int, high: int) -> Term:
-    """`term` in a type of the range [low, high]: equal to it where it fits, any value of the range where it wraps."""
+    """`term` in an integer type of the range [low, high]: equal to it where it fits, else off by the type's period (in
+    64 bits anything, until it is asked in bit-vectors)."""
     if term.low is not None and term.high is not None and low <= term.low and term.high <= high:
         return term
-    made = symbols.apply(f"held in {low}..{high}", Level.GRID, (term,), Taint.NONE, low, high, label="wrapped")
+    if term.kind == "const":
+        return num((term.const - low) % (high - low + 1) + low)
+    made = symbols.apply(f"{HELD} {low}..{high}", Level.GRID, (term,), Taint.NONE, low, high, label="wrapped")
     assert made.symbol is not None
     if not made.symbol.facts:
         give_fact(made, implies(conj(ge(term, num(low)), le(term, num(high))), eq(made, term)))
+        if (low, high) != INT64:
+            periods = symbols.apply(f"periods of {low}..{high}", Level.GRID, (term,), Taint.NONE, label="periods")
+            give_fact(made, eq(term, add(made, scale(periods, high - low + 1))))
     return made
 
 

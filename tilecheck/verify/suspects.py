@@ -34,7 +34,10 @@ class Standing(IntEnum):
 
 @dataclass(slots=True)
 class Suspect:
-    """A violation that the solver thinks possible. LAUNCH: whatever the arrays hold; DATA: for some contents."""
+    """A violation that the solver thinks possible. LAUNCH: whatever the arrays hold; DATA: for some contents.
+
+    `replayable` is off where it rests on a value that a replay would have to guess, such as a mask.
+    """
 
     property: Property
     rule: str
@@ -50,6 +53,7 @@ class Suspect:
     guard: Term | None = None
     check: Check | None = None
     word: str = ""
+    replayable: bool = True
     conditions: tuple[str, ...] = ()
 
 
@@ -62,6 +66,9 @@ class Excuses(Protocol):
 
     def try_on(self, run: Run, suspect: Suspect) -> None:
         """Look for a condition that excuses `suspect`; if there is one, assume it from now on and say so in it."""
+
+    def settle(self, run: Run, suspect: Suspect, formulas: Sequence[Term]) -> None:
+        """Say in `suspect`, whose `formulas` have no solution under the conditions found, those that are needed."""
 
 
 def data_symbols(terms: Sequence[Term], taint: Taint = Taint.DATA) -> set[Symbol]:

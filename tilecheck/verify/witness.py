@@ -168,7 +168,15 @@ class Replayer:
             self._elements(values, suspect),
             {name: _number(term, values, 4) for name, term in self.entry.run.constants.items()},
             self._dynamic(values),
+            self._blocks(values, suspect),
         )
+
+    def _blocks(self, values: Mapping[Symbol, int], suspect: Suspect) -> tuple[tuple[int, int, int], ...]:
+        """The blocks of the one or two threads that `values` speak of."""
+        x, y, z = self.entry.run.dims.at
+        twin = suspect.question.twin if suspect.question is not None else None
+        places = [(x, y, z)] if twin is None else [(x, y, z), (twin.of(x), twin.of(y), twin.of(z))]
+        return tuple((_number(a, values, 0), _number(b, values, 0), _number(c, values, 0)) for a, b, c in places)
 
     def _argument(self, name: str) -> HostArray | None:
         value = self.launch.arguments.get(name) if self.launch is not None else None

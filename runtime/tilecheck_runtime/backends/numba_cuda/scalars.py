@@ -67,7 +67,7 @@ _SPELLED: Final = {
     "rsqrt": "(1.0 / math.sqrt({0}))",
     "exp2": "(2.0 ** {0})",
     "clip": "min(max({0}, {1}), {2})",
-    "fma": "({0} * {1} + {2})",
+    "fma": "cuda.fma({0}, {1}, {2})",
     "where": "({1} if {0} else {2})",
     "equal": "({0} == {1})",
     "not_equal": "({0} != {1})",

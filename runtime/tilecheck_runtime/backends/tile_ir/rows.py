@@ -12,6 +12,7 @@ from tilecheck.ir.kernel import (
     TupleExpr,
 )
 from tilecheck.ir.types import (
+    ScalarType,
     SubTilesType,
     TensorType,
     TileType,
@@ -199,13 +200,21 @@ def _gather(low: Lowering, node: OpCall) -> str:
     return f"ct.gather({array}, {index}{extra}, padding_value={'0' if pad is None else low.expr(pad)})"
 
 
+def _operand(low: Lowering, value: Expr, dtype: str) -> str:
+    """An operand of an atomic: a constant has the array's dtype, which cuTile does not infer."""
+    text, kind = low.expr(value, dtype), low.types[value]
+    if isinstance(kind, ScalarType) and kind.value is not None:
+        return f"ct.astile({text}, dtype=ct.{CT_DTYPE[dtype]})"
+    return text
+
+
 def _atomic(low: Lowering, node: OpCall) -> str:
     count = 2 if node.op == "atomic_cas" else 1
     array, index, mask = _places(low, node, _option(node, 2 + count, "mask"))
     if mask is not None:
         raise NoLowering(f"`{node.op}` with a mask", node)
     dtype = _tile(low, node).dtype.name
-    values = ", ".join(low.expr(v, dtype) for v in node.args[2 : 2 + count])
+    values = ", ".join(_operand(low, v, dtype) for v in node.args[2 : 2 + count])
     name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
     return f"ct.{name}({array}, {index}, {values})"
 
