@@ -258,6 +258,18 @@ def k(x):
         assert set(race.conditions) <= set(initial.conditions)
 
 
+def test_only_a_literal_negative_index_is_meant() -> None:
+    text = """
+@cuda.jit
+def f(a):
+    for k in range(8, 0, -1):
+        a[{index}] = 1
+        cuda.syncthreads()
+"""
+    assert report(text.format(index="-1")).verdicts[Property.IN_BOUNDS].verdict is Verdict.PROVEN
+    assert report(text.format(index="7 - k")).verdicts[Property.IN_BOUNDS].verdict is Verdict.REFUTED
+
+
 def test_initialised_memory_leans_on_the_order_of_writes_and_reads() -> None:
     found = report(
         """
