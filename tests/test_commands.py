@@ -127,3 +127,39 @@ def test_new_makes_a_clean_project(tmp_path: Path) -> None:
     assert invoke("new", "class").exit_code == 2
     os.chdir("my-project")
     assert invoke("check").exit_code == 0
+
+
+def test_sanitize_runs_the_script_once_per_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = tmp_path / "bin" / "compute-sanitizer"
+    stand_in.parent.mkdir()
+    # As the real one: options, then the program; it ends as asked if it "saw" something, else as the program does.
+    stand_in.write_text(
+        '#!/bin/sh\necho "$@" >> log\ntest -d "$TILECHECK_SOURCES" || exit 9\n'
+        'test "$2" = racecheck -a -e racy && exit "$4"\nshift 6\nexec "$@"\n'
+    )
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}")
+    script = tmp_path / "script.py"
+    script.write_text("import os, sys\nassert os.environ['TILECHECK_DEVICE'] == 'cuda'\nsys.exit(int(sys.argv[1]))\n")
+    result = invoke("sanitize", str(script), "0")
+    assert result.exit_code == 0 and result.output.count("saw nothing in this run") == 4
+    assert [line.split()[1] for line in Path("log").read_text().splitlines()] == [
+        "memcheck",
+        "racecheck",
+        "initcheck",
+        "synccheck",
+    ]
+    result = invoke("sanitize", "--tool", "memcheck", str(script), "3")
+    assert result.exit_code == 2 and "ended with status 3 under memcheck" in result.output
+    Path("racy").touch()
+    result = invoke("sanitize", "--tool", "racecheck,memcheck", "--sources", "kept", str(script), "0")
+    assert result.exit_code == 1 and "racecheck: findings above" in result.output
+    assert "memcheck: saw nothing" in result.output and Path("kept").is_dir()
+    assert invoke("sanitize", "--tool", "lint", str(script)).exit_code == 2
+
+
+def test_sanitize_without_the_toolkit_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilecheck.cli.sanitize.find", lambda: None)
+    Path("script.py").touch()
+    result = invoke("sanitize", "script.py")
+    assert result.exit_code == 2 and "CUDA toolkit" in result.output

@@ -22,6 +22,7 @@ from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
+from tilecheck_runtime.errors import UsageError
 
 SIZES = {"BM": 8, "BN": 64, "BM2": 32, "BK": 512, "HALF": 32}
 # Rows that are no tile-valued op: memory, indices, scalars and what has an effect alone.
@@ -122,6 +123,24 @@ def test_aligned_whole_tiles_move_16_bytes_at_a_time(kernels: ModuleType) -> Non
     assert ptx.count("ld.global.v4.f32") == 8
     assert ptx.count("st.global.v4.f32") == 4
     assert "ld.global.f32" not in ptx
+
+
+@compiled
+def test_sources_are_kept_on_request_with_line_tables(
+    kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case,) = [c for c in CASES if c.name == "add_f32"]
+    code = lowered(report_of(kernels, case))
+    monkeypatch.setenv("TILECHECK_SOURCES", str(tmp_path / "kept"))
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    (source,) = (tmp_path / "kept").glob("add_f32-*.numba-cuda.py")
+    assert source.read_text() == code.source
+    assert [path.read_text() for path in (tmp_path / "kept").glob("add_f32-*.ptx")] == [ptx]
+    assert source.name in ptx and ".loc" in ptx
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TILECHECK_SOURCES", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="TILECHECK_SOURCES"):
+        compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
 
 
 def test_the_source_is_readable(kernels: ModuleType) -> None:

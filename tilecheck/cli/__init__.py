@@ -19,6 +19,7 @@ COMMANDS = {
     "ops": "List the operations of the kernel language, or show one.",
     "audit": "List what was switched off, and why.",
     "compile": "Compile the kernels that a script launches for another GPU.",
+    "sanitize": "Run a script under NVIDIA's Compute Sanitizer.",
     "doctor": "Say what this machine can run, and what is missing.",
     "new": "Start a project that passes mypy, the linter and its tests.",
 }

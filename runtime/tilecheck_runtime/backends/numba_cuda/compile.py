@@ -1,12 +1,11 @@
 """Generated source to a binary: numba-cuda makes PTX, nvJitLink makes the cubin. Neither needs a GPU or a driver.
 
-The source is registered with `linecache`, so that a numba error, a profile or a debugger shows the generated line.
+A numba error, a profile or a debugger shows the generated line; see `backends/generated.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck_runtime import disk_cache
+from tilecheck_runtime.backends import generated
 from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
@@ -50,20 +50,16 @@ def compile_ptx(
     capability: tuple[int, int],
     *,
     blocks_per_multiprocessor: int = 1,
-    line_info: bool = False,
 ) -> tuple[str, str]:
     """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
     from numba import types
 
-    file = f"<tilecheck {name} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    file = generated.place("numba-cuda", name, source)
     scope: dict[str, Any] = dict(namespace)
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
-        return numba_ptx(
-            scope[name], signature, threads, capability, resident=blocks_per_multiprocessor, line_info=line_info
-        )
+        return numba_ptx(scope[name], signature, threads, capability, resident=blocks_per_multiprocessor)
     except CompileFailed as error:
         error.source = source
         raise
@@ -76,10 +72,11 @@ def numba_ptx(
     capability: tuple[int, int],
     *,
     resident: int = 1,
-    line_info: bool = False,
 ) -> tuple[str, str]:
-    """The PTX of a kernel function for a numba signature, and its entry symbol."""
+    """The PTX of a kernel function for a numba signature, and its entry symbol; kept if `TILECHECK_SOURCES` says so."""
     from numba import cuda
+
+    kept = generated.folder()
 
     compiler: Any = cuda
     token = TARGET.set(capability)
@@ -90,7 +87,7 @@ def numba_ptx(
             device=False,
             abi="numba",
             cc=capability,
-            lineinfo=line_info,
+            lineinfo=kept is not None,
             launch_bounds=(threads, resident),
         )
     except Exception as error:  # numba raises many unrelated types; all of them mean the same here
@@ -101,6 +98,8 @@ def numba_ptx(
     entry = re.search(r"\.visible \.entry (\w+)", ptx)
     if entry is None:
         raise CompileFailed(function.__name__, "the PTX has no entry")
+    if kept is not None:
+        generated.keep(kept / f"{function.__name__}-{hashlib.sha256(ptx.encode()).hexdigest()[:12]}.ptx", ptx)
     return ptx, entry[1]
 
 
@@ -124,7 +123,6 @@ def build(
     capability: tuple[int, int],
     *,
     blocks_per_multiprocessor: int = 1,
-    line_info: bool = False,
 ) -> Binary:
     """Source to cubin in one step, by way of the disk cache if that is on.
 
@@ -132,7 +130,14 @@ def build(
     which makes them, is part of the key as well.
     """
     key = disk_cache.key_of(
-        _versions(), source, identity, formats, threads, capability, blocks_per_multiprocessor, line_info
+        _versions(),
+        source,
+        identity,
+        formats,
+        threads,
+        capability,
+        blocks_per_multiprocessor,
+        generated.folder() is not None,
     )
     kept = disk_cache.read(key)
     if kept is not None:
@@ -146,7 +151,6 @@ def build(
         threads,
         capability,
         blocks_per_multiprocessor=blocks_per_multiprocessor,
-        line_info=line_info,
     )
     image = link([ptx], capability)
     disk_cache.write(key, entry.encode() + b"\n" + image)

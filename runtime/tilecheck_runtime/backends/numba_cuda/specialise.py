@@ -79,9 +79,7 @@ def _facts(known: TensorKey) -> Facts:
     return Facts(known.dtype, rank, known.unit == rank - 1, known.address >= 16 and rows, known.extents)
 
 
-def compile_for(
-    report: TileReport, key: Key, capability: tuple[int, int], *, line_info: bool = False
-) -> tuple[Lowered, Binary]:
+def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
     """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
     kernel = report.kernel
     maps = {
@@ -99,7 +97,6 @@ def compile_for(
         lowered.threads,
         capability,
         blocks_per_multiprocessor=lowered.resident,
-        line_info=line_info,
     )
     return lowered, binary
 

@@ -6,10 +6,8 @@ they fit, which the specialisation key knows.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import io
-import linecache
 import math
 import os
 import shutil
@@ -22,6 +20,7 @@ from typing import Any
 
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck_runtime import disk_cache
+from tilecheck_runtime.backends import generated
 from tilecheck_runtime.backends.tile_ir.lower import Lowered
 from tilecheck_runtime.backends.tile_ir.words import CT_DTYPE, NoLowering
 from tilecheck_runtime.specialise import NO_HINTS
@@ -140,9 +139,7 @@ def _compiled(
     import cuda.tile as ct
     from cuda.tile import compilation
 
-    digest = hashlib.sha256(lowered.source.encode()).hexdigest()[:12]
-    file = f"<tilecheck tile-ir {lowered.name} {digest}>"
-    linecache.cache[file] = (len(lowered.source), None, lowered.source.splitlines(keepends=True), file)
+    file = generated.place("tile-ir", lowered.name, lowered.source)
     scope: dict[str, Any] = {"ct": ct, "math": math}
     exec(compile(lowered.source, file, "exec"), scope)
     constraints: list[Any] = []
