@@ -44,6 +44,8 @@ def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
     pairings = {mode: Pairing(run, mode, tickets) for mode in Mode}
     groups: dict[tuple[Array, Mode], list[Pair]] = {}
     for count, pair in enumerate(pairs(run)):
+        if count % 1024 == 0:
+            run.solver.keep_time()
         if count >= _MOST_PAIRS:
             raise OutOfBudget
         groups.setdefault((pair.first.array, pair.mode), []).append(pair)
