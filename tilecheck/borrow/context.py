@@ -45,7 +45,8 @@ class Context:
     `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
     inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, `inlined` the
-    lambdas around, and `at` is the call; `called` are all lambdas that were read like that.
+    lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host` says that the
+    function does what only the host can; any other may yet be compiled by somebody.
     """
 
     program: Program
@@ -59,6 +60,7 @@ class Context:
     inlined: tuple[ir.Lambda, ...] = ()
     at: Span | None = None
     called: set[ir.Lambda] = field(default_factory=set)
+    on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
     loops: int = 0

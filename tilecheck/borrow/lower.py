@@ -22,6 +22,7 @@ from tilecheck.borrow.program import Program
 from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
+from tilecheck.borrow.vocabulary import HOST_ONLY
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -103,6 +104,7 @@ class _Statements(Expressions):
         self.tested = frozenset(part.remainders)
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
+        self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
