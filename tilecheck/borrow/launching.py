@@ -46,7 +46,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
         return Operand(None)
     uses = tuple(_uses(kernel, bound))
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, spell(node.func), span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span))
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)

@@ -19,6 +19,7 @@ from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
+from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
@@ -325,10 +326,10 @@ class _Statements(Expressions):
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
         elif kind == "scope":
-            outer: Where = self.where
-            self.where = "scope"
+            outer: tuple[Where, str] = self.where, self.scope
+            self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
             self._with(rest, body, span)
-            self.where = outer
+            self.where, self.scope = outer
         else:
             self._with(rest, body, span)
 
