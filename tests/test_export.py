@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilecheck as tc
+from tests.library_cases import CASES as CASES_OF_LIBRARY
 from tests.op_kernels import CASES
 from tests.test_numba_cuda_lowering import compiled, kernels, report_of
 from tilecheck_runtime import disk_cache
@@ -158,11 +159,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 2 and "'90' is no architecture" in done.stderr
 
 
-def test_every_kernel_of_the_library_is_recorded_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_are_recorded_with_what_they_compute() -> None:
     from tests.gpu.recorded import programs, record
 
-    launches = [launch for name in programs() if name.startswith("library-") for launch in record(name)]
-    assert {launch.name for launch in launches} == set(library.__all__)
-    (add,) = [launch for launch in launches if launch.name == "add" and launch.expected["z"].size == 64]
-    x, y = add.call.arguments["x"], add.call.arguments["y"]
-    np.testing.assert_array_equal(add.expected["z"], x + y)
+    assert {name for name, _ in CASES_OF_LIBRARY.values()} == set(library.__all__)
+    assert {f"library {case}" for case in CASES_OF_LIBRARY} | {"gemm", "softmax"} <= set(programs())
+    (saxpy,) = record("saxpy")
+    z, x, a = (saxpy.call.arguments[name] for name in ("z", "x", "a"))
+    np.testing.assert_array_equal(saxpy.expected["z"], np.float32(a) * x + z)

@@ -1,7 +1,7 @@
 """Other libraries' arrays, both ways, without a copy.
 
-In: `from_dlpack(x)` borrows the memory of anything with `__dlpack__` or `__array_interface__` and keeps its owner
-alive. Two imports that overlap know of each other, and our own memory comes back as a view of it. What the other library does with its own array stays its business:
+In: `from_dlpack(x)` borrows the memory of anything with `__dlpack__`, `__array_interface__` or, on a GPU,
+`__cuda_array_interface__` and keeps its owner alive. Two imports that overlap know of each other, and our own memory comes back as a view of it. What the other library does with its own array stays its business:
 it must not write while a kernel reads.
 
 Out: `np.from_dlpack(z)`, `torch.from_dlpack(z)` lend the memory until the last array on it is gone. A consumer that can
@@ -27,7 +27,7 @@ from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
 
-KDLCPU = 1
+KDLCPU, KDLCUDA = 1, 2
 # The first version that can say "read only".
 READ_ONLY = (1, 0)
 
@@ -35,16 +35,23 @@ READ_ONLY = (1, 0)
 class _Lent:
     """Keeps the loan and the memory of a lent array; dies with the last array of the other library."""
 
-    def __init__(self, values: Array, loan: Loan, memory: Allocation, read_only: bool) -> None:
+    def __init__(self, loan: Loan, memory: Allocation) -> None:
         self.loan = loan
         self.memory = memory
+
+    def __del__(self) -> None:
+        release((self.loan,))
+
+
+class _LentOnHost(_Lent):
+    """As NumPy takes it."""
+
+    def __init__(self, values: Array, loan: Loan, memory: Allocation, read_only: bool) -> None:
+        super().__init__(loan, memory)
         interface = dict(values.__array_interface__)
         interface["data"] = (interface["data"][0], read_only)
         interface["strides"] = values.strides
         self.__array_interface__ = interface
-
-    def __del__(self) -> None:
-        release((self.loan,))
 
 
 def lend(
@@ -55,28 +62,30 @@ def lend(
     copy: bool | None,
 ) -> Any:
     """`tensor.__dlpack__(...)`: a capsule. Raises BorrowError for a conflict, UsageError for what cannot be lent."""
-    if tensor.device != "cpu":
-        raise UsageError(
-            f"{subject()} is on {tensor.device}, whose memory is not lent through DLPack yet",
-            "copy it to the host: `x.numpy()`",
-            rule="unsupported",
-        )
-    if device not in (None, (KDLCPU, 0)):
-        raise UsageError(f"{subject()} is on the cpu, DLPack device {device} was asked for")
-    if stream not in (None, -1):
-        raise UsageError(f"a tensor of the cpu has no stream, DLPack stream {stream} was asked for")
-    if copy:
+    on_host = tensor.device == "cpu"
+    own = tensor.__dlpack_device__()
+    if copy and (on_host or device == (KDLCPU, 0)):
         return _capsule(tensor.numpy(), max_version)
+    if copy:
+        raise UsageError(f"a copy on {tensor.device} is not made by DLPack", "make it first: `x.copy()`")
+    if device not in (None, own):
+        raise UsageError(f"{subject()} is on {tensor.device}, DLPack device {device} was asked for")
+    if on_host and stream not in (None, -1):
+        raise UsageError(f"a tensor of the cpu has no stream, DLPack stream {stream} was asked for")
     told = max_version is not None and max_version >= READ_ONLY
     if not told:
         tensor._writable()
     elements = tensor._elements
-    # A host access as far as running ops are concerned, a borrow as far as the time after it is.
+    # A host access as far as running ops are concerned, a borrow as far as the time after it is: what was in flight is
+    # over, so there is nothing for the other library's stream to wait for.
     tensor._access(Access.READ if told else Access.WRITE)
     request = elements.request(Access.SHARE if told else Access.EXCLUDE, tensor._loan)
     (loan,) = hold((request,), "another library's array", State.LENT)
-    lent = np.asarray(_Lent(array(elements.strided()), loan, elements.memory, read_only=told))
-    return _capsule(lent, max_version)
+    if on_host:
+        return _capsule(np.asarray(_LentOnHost(array(elements.strided()), loan, elements.memory, told)), max_version)
+    from tilecheck_runtime.backends.cuda import lent_to
+
+    return lent_to(elements.strided(), _Lent(loan, elements.memory), read_only=told, max_version=max_version)
 
 
 def _capsule(values: Array, max_version: tuple[int, int] | None) -> Any:

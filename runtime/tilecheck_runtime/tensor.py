@@ -251,8 +251,11 @@ class Tensor(Unique, surface.Tensor):
     # ---- interop
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's kDLCPU."""
-        return (1, 0)
+        """DLPack's kind and number of the device. Raises UsageError for a meta tensor."""
+        from tilecheck_runtime.interop import KDLCPU, KDLCUDA
+
+        name = self._elements.memory.backend.name
+        return (KDLCPU, 0) if name == "cpu" else (KDLCUDA, int(name.rpartition(":")[2]))
 
     def __dlpack__(
         self,

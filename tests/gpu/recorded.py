@@ -11,14 +11,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests import test_kernels
+from tests import library_cases
 from tests.gpu.harness import Array, Call
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Launch, Operand, cpu, default
@@ -36,23 +35,13 @@ class Recorded:
 
 
 def programs() -> dict[str, Callable[[], None]]:
-    """What is recorded, by name: every example, and every kernel of the library at even and ragged extents."""
+    """What is recorded, by name: every example, and every case of the kernel library."""
     found: dict[str, Callable[[], None]] = {}
     for path in sorted(EXAMPLES.glob("*.py")):
         if not path.name.startswith("__"):
             found[path.stem] = importlib.import_module(f"examples.{path.stem}").main
-    for name in test_kernels.POINTWISE:
-        for size in (64, 1000):
-            found[f"library-{name}-{size}"] = partial(test_kernels.test_pointwise, name, size)
-    for name in test_kernels.ROWS:
-        for half, suffix in ((False, ""), (True, "_f16")):
-            for rows, columns in ((4, 32), (7, 128)):
-                run = partial(test_kernels.test_rows, name, half, (rows, columns))
-                found[f"library-{name}{suffix}-{rows}x{columns}"] = run
-    for m, n, k in ((64, 64, 64), (50, 70, 30)):
-        found[f"library-products-{m}x{n}x{k}"] = partial(test_kernels.test_matrix_products, m, n, k)
-    for length in (32, 50):
-        found[f"library-attention-{length}"] = partial(test_kernels.test_attention_is_causal, length)
+    for case, (_, run) in library_cases.CASES.items():
+        found[f"library {case}"] = run
     return found
 
 

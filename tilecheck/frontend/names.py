@@ -34,9 +34,7 @@ from tilecheck.frontend.source import Source, Unreadable
 from tilecheck.ir.kernel import DimDecl
 
 # Modules whose source is never opened.
-CLOSED = frozenset(
-    {"tilecheck", "tilecheck_runtime", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names}
-)
+CLOSED = frozenset({"tilecheck", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names})
 
 # Its key is the one that the live class has.
 _ONE = DimDecl("tilecheck.surface.dims.One", "One", 1)

@@ -241,6 +241,8 @@ def _unread(run: Run, state: State, node: Unread) -> None:
     if node.touches is None:
         touched = set(run.arrays.values())
     else:
+        if any(name in run.usage.unseen for name in node.touches):
+            run.gap(node.reason, node, *_MEMORY)
         for name in node.touches:
             value = state.env.get(name)
             touched |= {view.array for _, view in views(value)} if value is not None else set()

@@ -26,6 +26,7 @@ from tilecheck.ir.kernel import (
     Node,
     OpCall,
     Return,
+    ScalarParam,
     Select,
     TensorParam,
     TupleExpr,
@@ -74,6 +75,10 @@ class Usage:
                 self._assigned.setdefault(node.result, []).extend(values)
         self._counters = {n.target for n in self.nodes if isinstance(n, For)}
         self.parameters = {p.name for p in kernel.params if isinstance(p, TensorParam)}
+        # Parameters of unknown kind that only calls which could not be read take: they may be arrays.
+        mentioned = {n.id for n in self.nodes if isinstance(n, Name)}
+        open_ones = {p.name for p in kernel.params if isinstance(p, ScalarParam) and p.kind is None}
+        self.unseen = frozenset(open_ones - mentioned)
         self._roots: dict[str, frozenset[str]] = {}
         self.axes = frozenset(self._used_axes())
         self.unsafe = any(isinstance(n, OpCall) and n.op == "unsafe" for n in self.nodes)

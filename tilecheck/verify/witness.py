@@ -23,6 +23,7 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate
+from tilecheck.verify.cutile import thinned
 from tilecheck.verify.entry import Entry
 from tilecheck.verify.memory import integer_range
 from tilecheck.verify.replay import FILLS, Number, Scenario, run_once, witness
@@ -134,7 +135,7 @@ class Replayer:
         if time.process_time() > self.deadline:
             return None
         if self._program is None:
-            self._program = compile_kernel(self.kernel)
+            self._program = compile_kernel(thinned(self.kernel) if self.kernel.track == "cutile" else self.kernel)
         outcome = run_once(self._program, scenario, fill)
         self._runs.append((scenario, fill, outcome))
         return outcome

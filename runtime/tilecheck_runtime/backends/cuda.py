@@ -35,7 +35,7 @@ from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import KernelStopped, UsageError
-from tilecheck_runtime.layout import Layout, as_dtype
+from tilecheck_runtime.layout import Layout, as_dtype, dense
 from tilecheck_runtime.specialise import Key, Once
 
 
@@ -286,7 +286,7 @@ class CUDADevice:
         self._lock = threading.RLock()
         # Held while an event works out how it ended.
         self.settling = threading.RLock()
-        self._memory = device.new_stream()
+        self.memory = device.new_stream()
         self._events: deque[int] = deque()
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
@@ -297,29 +297,29 @@ class CUDADevice:
 
     def allocate(self, nbytes: int) -> CUDABuffer:
         """Bytes that every stream may use at once: the host waits until the pool has handed them out."""
-        address = self.device.allocate(max(nbytes, 1), self._memory)
-        self.device.wait_stream(self._memory)
+        address = self.device.allocate(max(nbytes, 1), self.memory)
+        self.device.wait_stream(self.memory)
         return CUDABuffer(address, nbytes)
 
     def free(self, buffer: Buffer) -> None:
-        self.device.free(buffer.address, self._memory)
+        self.device.free(buffer.address, self.memory)
 
     def upload(self, target: Strided, source: Array) -> None:
         host = np.ascontiguousarray(np.broadcast_to(source, target.shape), target.dtype.numpy())
         if _contiguous(target):
-            self.device.copy_in(target.address, host.ctypes.data, host.nbytes, self._memory)
-            self.device.wait_stream(self._memory)
+            self.device.copy_in(target.address, host.ctypes.data, host.nbytes, self.memory)
+            self.device.wait_stream(self.memory)
             return
         whole, view = self._window(target)
         view[...] = host
-        self.device.copy_in(target.address, whole.ctypes.data, whole.nbytes, self._memory)
-        self.device.wait_stream(self._memory)
+        self.device.copy_in(target.address, whole.ctypes.data, whole.nbytes, self.memory)
+        self.device.wait_stream(self.memory)
 
     def download(self, source: Strided) -> Array:
         if _contiguous(source):
             host = np.empty(source.shape, source.dtype.numpy())
-            self.device.copy_out(host.ctypes.data, source.address, host.nbytes, self._memory)
-            self.device.wait_stream(self._memory)
+            self.device.copy_out(host.ctypes.data, source.address, host.nbytes, self.memory)
+            self.device.wait_stream(self.memory)
             return host
         return self._window(source)[1].copy()
 
@@ -327,8 +327,8 @@ class CUDADevice:
         """The bytes from the first to the last element on the host, and the elements as a view of them."""
         reach = sum((n - 1) * s for n, s in zip(strided.shape, strided.strides, strict=True))
         whole = np.empty(reach + strided.dtype.numpy().itemsize, np.uint8)
-        self.device.copy_out(whole.ctypes.data, strided.address, whole.nbytes, self._memory)
-        self.device.wait_stream(self._memory)
+        self.device.copy_out(whole.ctypes.data, strided.address, whole.nbytes, self.memory)
+        self.device.wait_stream(self.memory)
         view = np.ndarray(strided.shape, strided.dtype.numpy(), whole.data, 0, strided.strides)
         return whole, view
 
@@ -475,31 +475,60 @@ def device(ordinal: int = 0) -> CUDADevice:
 
 
 def borrowed_from(owner: Any) -> tuple[CUDABuffer, Layout, Any, bool, Any]:
-    """Another library's device array: its bytes, layout, dtype and whether it may be written.
+    """Another library's device array: its bytes, layout, dtype, whether it may be written, and what keeps it alive.
 
-    Waits for the stream that the array says it is being filled on. Raises UsageError for what is no device array.
+    Waits for what the library queued on the array. Raises UsageError for what is no array of this GPU.
     """
-    about = getattr(owner, "__cuda_array_interface__", None)
-    if about is None:
+    from cuda.core.utils import StridedMemoryView
+
+    here = device()
+    try:
+        if hasattr(owner, "__dlpack__"):
+            # The library makes our stream wait for its own.
+            view = StridedMemoryView.from_dlpack(owner, stream_ptr=here.memory)
+        else:
+            view = StridedMemoryView.from_cuda_array_interface(owner, stream_ptr=here.memory)
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
         raise UsageError(
-            f"a `{type(owner).__name__}` is no array of the GPU, and this process computes on {device().name}",
+            f"a `{type(owner).__name__}` is no array of the GPU that can be borrowed: {error}",
             "copy it with `tc.asarray(...)`",
+        ) from None
+    if not view.is_device_accessible or view.device_id != here.device.ordinal:
+        raise UsageError(
+            f"the array is not on {here.name}, where this process computes", "copy it with `tc.asarray(...)`"
         )
-    address, read_only = about["data"]
-    dtype = np.dtype(about["typestr"])
-    shape = tuple(int(n) for n in about["shape"])
-    strides = about.get("strides")
-    if strides is None:
-        steps = [dtype.itemsize]
-        for extent in reversed(shape[1:]):
-            steps.append(steps[-1] * extent)
-        strides = tuple(reversed(steps)) if shape else ()
-    if min(strides, default=0) < 0:
+    here.device.wait_stream(here.memory)
+    dtype = np.dtype(view.dtype)
+    shape = tuple(int(n) for n in view.shape)
+    strides = dense(shape, dtype.itemsize)
+    if view.strides is not None:
+        strides = tuple(int(n) * dtype.itemsize for n in view.strides)
+    layout = Layout(0, shape, strides)
+    if min(layout.strides, default=0) < 0:
         raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
-    stream = about.get("stream")
-    if stream is not None:
-        # 1 and 2 are the two default streams; the legacy one waits for everything that does not opt out.
-        device().device.wait_stream(0 if stream in (1, 2) else int(stream))
-    layout = Layout(0, shape, tuple(int(s) for s in strides))
     nbytes = layout.region(dtype.itemsize).end if all(shape) else 0
-    return CUDABuffer(int(address), nbytes), layout, as_dtype(dtype), not read_only, owner
+    return CUDABuffer(int(view.ptr), nbytes), layout, as_dtype(dtype), not view.readonly, (view, owner)
+
+
+def lent_to(source: Strided, lent: object, *, read_only: bool, max_version: tuple[int, int] | None) -> Any:
+    """A DLPack capsule of device memory; `lent` lives until the last array on it is gone.
+
+    Raises UsageError for a dtype that DLPack lacks.
+    """
+    from cuda.core import Buffer
+    from cuda.core.utils import StridedMemoryView
+
+    dtype = source.dtype.numpy()
+    steps = tuple(s // dtype.itemsize for s in source.strides)
+    nbytes = Layout(0, source.shape, source.strides).region(dtype.itemsize).end if all(source.shape) else 0
+    try:
+        buffer = Buffer.from_handle(source.address, nbytes, owner=lent)
+        view = StridedMemoryView.from_buffer(buffer, source.shape, steps, dtype=dtype, is_readonly=read_only)
+        # Nothing is in flight: the ledger let us lend it.
+        return view.__dlpack__(stream=-1, max_version=max_version)
+    except (BufferError, TypeError, NotImplementedError) as error:
+        raise UsageError(
+            f"{source.dtype.name} elements cannot be lent through DLPack: {error}",
+            "lend a copy in another dtype: `x.astype(...)`",
+            rule="dtype-mismatch",
+        ) from None

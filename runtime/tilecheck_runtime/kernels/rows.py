@@ -1,11 +1,23 @@
-"""Kernels of rows: a tile holds BM whole rows, so BN is the row's length; a row that is no power of two wastes no memory
-traffic, only lanes. Statistics are computed in f32.
+"""Reductions along the rows of a matrix, and softmax. x has shape (rows, N).
 
-A tile of a few rows keeps a block's loads in flight while it reduces; four rows of 4096 is a good size.
+Kernels that need a row more than once keep it in registers: their tile is BM whole rows of BN lanes, BN >= N, and lanes
+beyond the row read what changes nothing. Where BN == N, or a power of two divides both, a row moves in whole vectors.
+Reductions walk over rows of any length in steps of BN, bound with `where(BN=...)`; z has shape (rows, 1). Everything is
+computed in f32.
+
+    softmax(z.partition(2, 4096), x).sync()
+    row_max_f16.where(BN=4096)(z.partition(1, 1), x).sync()
 """
 
+import math
+
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, f16, f32
+from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, Tile, bf16, f16, f32, i32
+
+LOWEST = -math.inf
+HIGHEST = -LOWEST
+AS_MANY_ROWS = "x.shape[0] >= z.shape[0]"
+WHOLE_ROWS = "N <= BN and z.shape[1] == N and x.shape[0] >= z.shape[0]"
 
 
 class BM(Dim): ...
@@ -14,81 +26,229 @@ class BM(Dim): ...
 class BN(Dim): ...
 
 
-@tc.kernel
-def softmax(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f32, Dyn, BN]) -> None:
+class N(Dim): ...
+
+
+def share(t: Tile[f32, BM, BN]) -> Tile[f32, BM, BN]:
+    """Each row of exp(t), divided by its sum."""
+    e = tc.exp(t - tc.max(t, axis=1, keepdims=True))
+    return e / tc.sum(e, axis=1, keepdims=True)
+
+
+@tc.kernel(requires=WHOLE_ROWS)
+def softmax(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f32, Dyn, N]) -> None:
     """Each row of z = exp(x - max(x)) / sum(exp(x - max(x)))."""
-    t = tc.load_like(x, z)
-    e = tc.exp(t - tc.max(t, axis=1, keepdims=True))
-    z.store(e / tc.sum(e, axis=1, keepdims=True))
+    z.store(share(x.partition(BM, BN, pad="-inf")[tc.block_id(0), 0]))
+
+
+@tc.kernel(requires=WHOLE_ROWS)
+def softmax_f16(z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, N]) -> None:
+    """Each row of z = softmax(x)."""
+    z.store(share(x.partition(BM, BN, pad="-inf")[tc.block_id(0), 0].astype(f32)).astype(f16))
+
+
+@tc.kernel(requires=WHOLE_ROWS)
+def softmax_bf16(z: Tensor[Mut, bf16, BM, BN], x: Tensor[Shared, bf16, Dyn, N]) -> None:
+    """Each row of z = softmax(x)."""
+    z.store(share(x.partition(BM, BN, pad="-inf")[tc.block_id(0), 0].astype(f32)).astype(bf16))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_sum(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+    """z[i, 0] = the sum of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j]
+    z.store(tc.sum(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_sum_f16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the sum of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j].astype(f32)
+    z.store(tc.sum(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_sum_bf16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, bf16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the sum of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j].astype(f32)
+    z.store(tc.sum(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_mean(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+    """z[i, 0] = the mean of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j]
+    z.store(tc.sum(t, axis=1, keepdims=True) / x.shape[1])
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_mean_f16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the mean of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j].astype(f32)
+    z.store(tc.sum(t, axis=1, keepdims=True) / x.shape[1])
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_mean_bf16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, bf16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the mean of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
+    t = tc.zeros(BM, BN, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = t + xs[i, j].astype(f32)
+    z.store(tc.sum(t, axis=1, keepdims=True) / x.shape[1])
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_max(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+    """z[i, 0] = the largest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    t = tc.full((BM, BN), LOWEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.maximum(t, xs[i, j])
+    z.store(tc.max(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_max_f16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the largest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    t = tc.full((BM, BN), LOWEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.maximum(t, xs[i, j].astype(f32))
+    z.store(tc.max(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_max_bf16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, bf16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the largest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    t = tc.full((BM, BN), LOWEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.maximum(t, xs[i, j].astype(f32))
+    z.store(tc.max(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_min(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+    """z[i, 0] = the smallest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="inf")
+    t = tc.full((BM, BN), HIGHEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.minimum(t, xs[i, j])
+    z.store(tc.min(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_min_f16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the smallest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="inf")
+    t = tc.full((BM, BN), HIGHEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.minimum(t, xs[i, j].astype(f32))
+    z.store(tc.min(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_min_bf16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, bf16, Dyn, Dyn]) -> None:
+    """z[i, 0] = the smallest value of row i of x."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="inf")
+    t = tc.full((BM, BN), HIGHEST, dtype=f32)
+    for j in range(xs.num_tiles(1)):
+        t = tc.minimum(t, xs[i, j].astype(f32))
+    z.store(tc.min(t, axis=1, keepdims=True))
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_argmax(z: Tensor[Mut, i32, BM], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+    """z[i] = the position of the first largest value in row i of x, which has no nan."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    best = tc.full(BM, LOWEST, dtype=f32)
+    at = tc.zeros(BM, dtype=i32)
+    for j in range(xs.num_tiles(1)):
+        t = xs[i, j]
+        value = tc.max(t, axis=1)
+        at = tc.where(value > best, tc.argmax(t, axis=1) + j * BN, at)
+        best = tc.maximum(best, value)
+    z.store(at)
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_argmax_f16(z: Tensor[Mut, i32, BM], x: Tensor[Shared, f16, Dyn, Dyn]) -> None:
+    """z[i] = the position of the first largest value in row i of x, which has no nan."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    best = tc.full(BM, LOWEST, dtype=f32)
+    at = tc.zeros(BM, dtype=i32)
+    for j in range(xs.num_tiles(1)):
+        t = xs[i, j].astype(f32)
+        value = tc.max(t, axis=1)
+        at = tc.where(value > best, tc.argmax(t, axis=1) + j * BN, at)
+        best = tc.maximum(best, value)
+    z.store(at)
+
+
+@tc.kernel(requires=AS_MANY_ROWS)
+def row_argmax_bf16(z: Tensor[Mut, i32, BM], x: Tensor[Shared, bf16, Dyn, Dyn]) -> None:
+    """z[i] = the position of the first largest value in row i of x, which has no nan."""
+    i, xs = tc.block_id(0), x.partition(BM, BN, pad="-inf")
+    best = tc.full(BM, LOWEST, dtype=f32)
+    at = tc.zeros(BM, dtype=i32)
+    for j in range(xs.num_tiles(1)):
+        t = xs[i, j].astype(f32)
+        value = tc.max(t, axis=1)
+        at = tc.where(value > best, tc.argmax(t, axis=1) + j * BN, at)
+        best = tc.maximum(best, value)
+    z.store(at)
 
 
 @tc.kernel
-def softmax_f16(z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, BN]) -> None:
-    """Each row of z = softmax(x), computed in f32."""
-    t = tc.load_like(x, z).astype(f32)
-    e = tc.exp(t - tc.max(t, axis=1, keepdims=True))
-    z.store((e / tc.sum(e, axis=1, keepdims=True)).astype(f16))
+def total(z: Tensor[Mut, f32, One], x: Tensor[Shared, f32, Dyn]) -> None:
+    """The sum of x in as many parts as z has elements; `total` of those into one element is the sum of all.
+
+    Block b adds up tiles b, b + z.size, and so on, so that the order of the sum, and the result, is always the same.
+    """
+    xs = x.partition(BN, pad=0)
+    t = tc.zeros(BN, dtype=f32)
+    for j in range(tc.block_id(0), xs.num_tiles(0), tc.num_blocks(0)):
+        t = t + xs[j]
+    z.store(tc.reshape(tc.sum(t), One))
 
 
 @tc.kernel
-def rms_norm(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f32, Dyn, BN], w: Tensor[Shared, f32, BN], eps: float
-) -> None:
-    """Each row of z = x / sqrt(mean(x * x) + eps) * w."""
-    t = tc.load_like(x, z)
-    scale = tc.rsqrt(tc.sum(t * t, axis=1, keepdims=True) / BN + eps)
-    z.store(t * scale * w.load())
+def total_f16(z: Tensor[Mut, f32, One], x: Tensor[Shared, f16, Dyn]) -> None:
+    """The sum of x in as many parts as z has elements; `total` of those into one element is the sum of all.
+
+    Block b adds up tiles b, b + z.size, and so on, so that the order of the sum, and the result, is always the same.
+    """
+    xs = x.partition(BN, pad=0)
+    t = tc.zeros(BN, dtype=f32)
+    for j in range(tc.block_id(0), xs.num_tiles(0), tc.num_blocks(0)):
+        t = t + xs[j].astype(f32)
+    z.store(tc.reshape(tc.sum(t), One))
 
 
 @tc.kernel
-def rms_norm_f16(
-    z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, BN], w: Tensor[Shared, f16, BN], eps: float
-) -> None:
-    """Each row of z = x / sqrt(mean(x * x) + eps) * w, computed in f32."""
-    t = tc.load_like(x, z).astype(f32)
-    scale = tc.rsqrt(tc.sum(t * t, axis=1, keepdims=True) / BN + eps)
-    z.store((t * scale * w.load().astype(f32)).astype(f16))
+def total_bf16(z: Tensor[Mut, f32, One], x: Tensor[Shared, bf16, Dyn]) -> None:
+    """The sum of x in as many parts as z has elements; `total` of those into one element is the sum of all.
 
-
-@tc.kernel
-def layer_norm(
-    z: Tensor[Mut, f32, BM, BN],
-    x: Tensor[Shared, f32, Dyn, BN],
-    w: Tensor[Shared, f32, BN],
-    b: Tensor[Shared, f32, BN],
-    eps: float,
-) -> None:
-    """Each row of z = (x - mean(x)) / sqrt(var(x) + eps) * w + b."""
-    t = tc.load_like(x, z)
-    t = t - tc.sum(t, axis=1, keepdims=True) / BN
-    scale = tc.rsqrt(tc.sum(t * t, axis=1, keepdims=True) / BN + eps)
-    z.store(t * scale * w.load() + b.load())
-
-
-@tc.kernel
-def layer_norm_f16(
-    z: Tensor[Mut, f16, BM, BN],
-    x: Tensor[Shared, f16, Dyn, BN],
-    w: Tensor[Shared, f16, BN],
-    b: Tensor[Shared, f16, BN],
-    eps: float,
-) -> None:
-    """Each row of z = (x - mean(x)) / sqrt(var(x) + eps) * w + b, computed in f32."""
-    t = tc.load_like(x, z).astype(f32)
-    t = t - tc.sum(t, axis=1, keepdims=True) / BN
-    scale = tc.rsqrt(tc.sum(t * t, axis=1, keepdims=True) / BN + eps)
-    z.store((t * scale * w.load().astype(f32) + b.load().astype(f32)).astype(f16))
-
-
-@tc.kernel
-def row_sum(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f32, Dyn, BN]) -> None:
-    """z[i, 0] = sum of row i of x."""
-    xs = x.partition(BM, BN)
-    z.store(tc.sum(xs[tc.block_id(0), 0], axis=1, keepdims=True))
-
-
-@tc.kernel
-def row_sum_f16(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, f16, Dyn, BN]) -> None:
-    """z[i, 0] = sum of row i of x, in f32."""
-    xs = x.partition(BM, BN)
-    z.store(tc.sum(xs[tc.block_id(0), 0].astype(f32), axis=1, keepdims=True))
+    Block b adds up tiles b, b + z.size, and so on, so that the order of the sum, and the result, is always the same.
+    """
+    xs = x.partition(BN, pad=0)
+    t = tc.zeros(BN, dtype=f32)
+    for j in range(tc.block_id(0), xs.num_tiles(0), tc.num_blocks(0)):
+        t = t + xs[j].astype(f32)
+    z.store(tc.reshape(tc.sum(t), One))
