@@ -11,7 +11,7 @@ unknown with a reason. A gap of the walk makes the properties it names unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.checked import Fault
@@ -99,8 +99,10 @@ def _attempt(
         return proof
     late: set[Property] = set()
     for name, room in _ROOMS:
+        found = proof.suspects[name] = []
         try:
-            proof.suspects[name] = room(run, proof.conditions)
+            # What was found before the time is up may still be refuted.
+            found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
     _retry(proof)
@@ -132,7 +134,7 @@ def _initialised(run: Run, excuses: Conditions) -> list[Suspect]:
     return found
 
 
-_ROOMS: tuple[tuple[Property, Callable[[Run, Conditions], list[Suspect]]], ...] = (
+_ROOMS: tuple[tuple[Property, Callable[[Run, Conditions], Iterable[Suspect]]], ...] = (
     (Property.IN_BOUNDS, bounds.suspects),
     (Property.RACE_FREE, races.suspects),
     (Property.BARRIERS_UNIFORM, barriers.suspects),
