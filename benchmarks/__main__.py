@@ -1,13 +1,16 @@
-"""`python -m benchmarks [NAME...]`: run all benchmarks, or the named ones.
+"""`python -m benchmarks [NAME]... [ARGUMENT]...`: run all benchmarks, or the named ones.
 
-A benchmark is a module of this package with a `main()`. One that needs a device says so and returns.
+A benchmark is a module of this package with a `main()`. One that needs a device says so and returns. What follows the
+last name is for that benchmark, if its `main` takes arguments: `python -m benchmarks device rows --json rows.json`.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 
@@ -18,13 +21,20 @@ def names() -> list[str]:
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or names()
-    unknown = [name for name in chosen if name not in names()]
-    if unknown:
-        sys.exit(f"no benchmark {', '.join(unknown)}; there are {', '.join(names())}")
-    for name in chosen:
+    known = names()
+    chosen = list(takewhile(known.__contains__, sys.argv[1:]))
+    arguments = sys.argv[1 + len(chosen) :]
+    if arguments and not chosen:
+        sys.exit(f"no benchmark {arguments[0]}; there are {', '.join(known)}")
+    for name in chosen or known:
         print(f"== {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
+        run = importlib.import_module(f"benchmarks.{name}").main
+        if not arguments or name != chosen[-1]:
+            run()
+        elif inspect.signature(run).parameters:
+            run(arguments)
+        else:
+            sys.exit(f"the benchmark {name} takes no arguments, this is {arguments[0]}")
 
 
 if __name__ == "__main__":

@@ -78,8 +78,14 @@ def mutants(path: Path) -> Iterator[tuple[Kernel, tuple[Launch, ...], list[Mutan
 
 
 def noticed(kernel: Kernel, mutant: Mutant, launches: Sequence[Launch]) -> bool:
-    """Whether the verdicts or the conditions of a mutant differ from those of its kernel."""
-    before, after = (check_kernel(k, launches, budget=BUDGET) for k in (kernel, mutant.kernel))
+    """Whether the verdicts or the conditions of a mutant differ from those of its kernel, for the launches that the file
+    shows or for any launch.
+    """
+    return _differs(kernel, mutant.kernel, launches) or (bool(launches) and _differs(kernel, mutant.kernel, ()))
+
+
+def _differs(kernel: Kernel, mutant: Kernel, launches: Sequence[Launch]) -> bool:
+    before, after = (check_kernel(k, launches, budget=BUDGET) for k in (kernel, mutant))
     return before.verdicts != after.verdicts
 
 
@@ -162,7 +168,13 @@ def main(arguments: list[str]) -> int:
                     print(f"  {mutant.where}:{mutant.line}: `{mutant.deleted}` is not missed")
     stems = {path.stem for path in files}
     mine = [one for one in known.values() if one.where.partition("::")[0] in stems]
-    print(f"{total - len(survivors)} of {total} mutants noticed, {len(survivors)} redundant lines listed")
+    explained = sum(bool(one.why) for one in survivors)
+    unexplained = len(survivors) - explained
+    print(
+        f"{total - len(survivors)} of {total} mutants noticed; {explained} of the rest are listed as redundant lines,"
+    )
+    share = 100 * (1 - unexplained / total) if total else 100.0
+    print(f"{unexplained} are not: {share:.1f} % noticed or explained")
     if chosen.write:
         write_list(chosen.list, [*(one for one in known.values() if one not in mine), *survivors])
     stale = {one.key for one in mine} != {one.key for one in survivors} or any(not one.why for one in survivors)

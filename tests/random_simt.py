@@ -7,12 +7,15 @@ now and then. Nothing is done to make a kernel safe or unsafe: that is for the p
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-HEADER = "from numba import cuda, float32, int32\n\n\n@cuda.jit\ndef k(a, b, n):\n"
+HEADER = "from numba import cuda, float32, int8, int32, uint8\n\n\n@cuda.jit\ndef k(a, b, n):\n"
 TILES = (8, 16)
+BARRIERS = ("cuda.syncthreads()", "cuda.syncthreads()", "cuda.syncwarp()", "cuda.syncwarp(0xF)")
+_BARRIER = re.compile(r"cuda\.sync\w+\(\w*\)")
 CONDITIONS = (
     "t < 4",
     "t == 0",
@@ -57,8 +60,14 @@ def indices(names: list[str]) -> st.SearchStrategy[str]:
         lambda x, op, m: f"({x} {op} {m})", name, st.sampled_from(["^", "&", "|"]), st.sampled_from([1, 2, 3, 4, 7])
     )
     shifts = st.builds(lambda x, op, m: f"({x} {op} {m})", name, st.sampled_from(["<<", ">>"]), st.sampled_from([1, 2]))
+    casts = st.builds(
+        lambda x, dtype, c: f"{dtype}({c} * {x})",
+        name,
+        st.sampled_from(["int32", "uint8", "int8"]),
+        st.sampled_from([1, 3, 16, 32]),
+    )
     two = st.builds(lambda x, y, c: f"{c} * {x} + {y}", name, name, st.sampled_from([2, 8, 16, 32]))
-    return st.one_of(name, affine, reverse, modular, quotient, bits, shifts, two)
+    return st.one_of(name, affine, reverse, modular, quotient, bits, shifts, casts, two)
 
 
 @st.composite
@@ -89,7 +98,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
             return [f"v = s[({index}) % {tile}]"]
         return [f"if 0 <= {index} < a.size:", f"    v = a[{index}]"]
     if kind == "barrier":
-        return [draw(st.sampled_from(["cuda.syncthreads()", "cuda.syncthreads()", "cuda.syncwarp()"]))]
+        return [draw(st.sampled_from(BARRIERS))]
     if kind == "atomic":
         return [f"cuda.atomic.add(s, ({index}) % {tile}, 1)"]
     if kind in ("break", "continue", "return"):
@@ -100,7 +109,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
         )
         body = [line for _ in range(draw(st.integers(1, 2))) for line in _statement(draw, names, tile, depth - 1)]
         if draw(st.integers(0, 9)):
-            body = [line.replace("cuda.syncthreads()", "v += 1").replace("cuda.syncwarp()", "v += 2") for line in body]
+            body = [_BARRIER.sub("v += 1", line) for line in body]
         return [f"if {cond}:", *(f"    {line}" for line in body)]
     counter = f"k{depth}"
     inner = [*names, counter]
@@ -108,7 +117,7 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "n", "1, 4", "t, 16, cuda.blockDim.x", "0, 8, 2"]))
         if "t," in bounds:
-            body = [line.replace("cuda.syncthreads()", "v += 1").replace("cuda.syncwarp()", "v += 2") for line in body]
+            body = [_BARRIER.sub("v += 1", line) for line in body]
         return [f"for {counter} in range({bounds}):", *(f"    {line}" for line in body)]
     step = draw(st.sampled_from([f"{counter} //= 2", f"{counter} -= 1"]))
     return [

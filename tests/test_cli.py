@@ -147,6 +147,14 @@ def test_the_sarif_schema_can_refuse() -> None:
         jsonschema.validate(document, SCHEMA)
 
 
+def test_a_notebook_is_refused_by_name() -> None:
+    write("n.ipynb", '{"cells": []}')
+    result = check("n.ipynb")
+    assert result.exit_code == 2
+    assert "n.ipynb is a notebook" in result.stderr and "nbconvert" in result.stderr
+    assert check(".").exit_code == 0
+
+
 def test_select_and_ignore() -> None:
     write("broken.py", BROKEN)
     write("old.py", STALE)
@@ -205,6 +213,12 @@ def test_an_allow_covers_its_line_its_statement_and_its_function() -> None:
         "    # tilecheck: allow[data-race] next statement\n"
         "    f(x)\n"  # 11
         "    s = '# tilecheck: allow[data-race] not a comment'\n"
+        "@cuda.jit\n"  # 13
+        "# tilecheck: allow[data-race] between\n"
+        "@other\n"
+        "# tilecheck: allow[unreadable] and again\n"
+        "def late(x):\n"
+        "    pass\n"  # 18
     )
     allows = read_allows("k.py", text)
     assert [(allow.rule, allow.first, allow.last) for allow in allows] == [
@@ -212,16 +226,25 @@ def test_an_allow_covers_its_line_its_statement_and_its_function() -> None:
         ("data-race", 7, 9),
         ("borrow-conflict", 7, 9),
         ("data-race", 11, 11),
+        ("data-race", 13, 18),
+        ("unreadable", 13, 18),
     ]
     rules = ("data-race", "borrow-conflict", "unreadable")
     found = [
         Diagnostic(rule, "error", "m", Span("k.py", line, 1, line, 2))
-        for rule, line in [("data-race", 4), ("data-race", 7), ("borrow-conflict", 4), ("data-race", 12)]
+        for rule, line in [
+            ("data-race", 4),
+            ("data-race", 7),
+            ("borrow-conflict", 4),
+            ("data-race", 12),
+            ("data-race", 17),
+        ]
     ]
     kept, silenced, faults = apply_allows(found, allows, rules, rules)
     assert [(item.rule, item.span.line) for item in kept] == [("borrow-conflict", 4), ("data-race", 12)]
-    assert silenced == 2
-    assert [(fault.rule, fault.span.line) for fault in faults] == [("unused-allow", 9), ("unused-allow", 10)]
+    assert silenced == 3
+    unused = [(fault.rule, fault.span.line) for fault in faults]
+    assert unused == [("unused-allow", 9), ("unused-allow", 10), ("unused-allow", 16)]
 
 
 def test_a_baseline_accepts_by_content_not_by_line() -> None:

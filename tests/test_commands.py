@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tilecheck.cli import COMMANDS, doctor, group
+from tilecheck.report import explain
 from tilecheck.rules import RULES, rule_name
+from tilecheck.verify.tile_report import Rung
 
 STALE = "import tilecheck as tc\n\nx = 1  # tilecheck: allow[unreadable] an old story\n"
 KERNEL = "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    i = cuda.grid(1)\n    if i < x.size:\n        x[i] = 1\n"
@@ -48,6 +52,13 @@ def test_rules_and_explain() -> None:
     page = invoke("explain", "unused-allow").stdout
     assert "rejected:" in page and "accepted:" in page and "# error" not in page
     assert invoke("explain", "no-such-rule").exit_code == 2
+
+
+def test_rungs_have_one_vocabulary() -> None:
+    page = (Path(explain.__file__).parents[2] / "docs" / "bounds.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([a-z-]+) \| ([^|]+) \|", page, re.MULTILINE))
+    assert {name: rows.get(name) for name in explain.RUNGS} == explain.RUNGS
+    assert explain.RUNGS.keys() == set(get_args(Rung))
 
 
 def test_explain_a_kernel() -> None:

@@ -154,7 +154,7 @@ def test_the_source_is_readable(kernels: ModuleType) -> None:
 def softmax_with(rows: int, width: int) -> Lowered:
     kernel: Any = library.softmax
     read = read_function(kernel.fn)
-    sizes = {"BM": rows, "BN": width}
+    sizes = {"BM": rows, "BN": width, "N": width}
     report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
     return lower(report, {name: Facts("f32", 2, True, True, (rows, width)) for name in ("z", "x")})
 

@@ -22,7 +22,7 @@ from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
-from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, swizzle
+from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, swizzle, warpgroup
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Linear, fits_fragments
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
@@ -155,6 +155,38 @@ def test_products_read_what_was_fetched(
     np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.parametrize("a_transposed", [False, True], ids=["mk", "km"])
+@pytest.mark.parametrize("b_transposed", [False, True], ids=["kn", "nk"])
+@pytest.mark.parametrize(
+    "extents", [(64, 64, 64), (128, 96, 32), (128, 128, 16), (64, 256, 128), (64, 16, 48)], ids=str
+)
+def test_warpgroups_read_what_was_fetched(
+    extents: tuple[int, int, int], a_transposed: bool, b_transposed: bool
+) -> None:
+    m, n, k = extents
+    threads = warpgroup.threads_for("f16", (m, n), k)
+    assert threads == 2 * m
+    a, b = RNG.standard_normal((m, k)).astype(np.float16), RNG.standard_normal((k, n)).astype(np.float16)
+    stored = [np.ascontiguousarray(a.T if a_transposed else a), np.ascontiguousarray(b.T if b_transposed else b)]
+    layout = Fragments((m, n), threads, (threads // 32, 1))
+    forms = [Swizzled.of(*t.shape) for t in stored]
+    assert forms[0] is not None and forms[1] is not None
+    machine = Machine(threads, forms[0].size + forms[1].size + 1024, stored[0].tobytes() + stored[1].tobytes())
+    place = forms[0].size
+    whole = (True, True)
+    fetched(machine, Fetch(forms[0], stored[0].shape, (0, 1), whole, threads), stored[0], (0, 0), 0, 0)
+    fetched(machine, Fetch(forms[1], stored[1].shape, (0, 1), whole, threads), stored[1], (0, 0), a.nbytes, place)
+    operands = matrix.Operand(None, forms[0], a_transposed), matrix.Operand(None, forms[1], b_transposed)
+
+    def build(builder: Any, args: Any) -> Any:
+        left, right = (operands[0], args[0][0]), (operands[1], args[1][0])
+        return warpgroup.finish(builder, warpgroup.issue(builder, "f16", layout, k, left, right, args[2]))
+
+    start = RNG.standard_normal((m, n)).astype(np.float32)
+    got = machine.run(build, [[0], [place], scattered(layout, start)])
+    np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+
+
 def test_a_product_takes_one_operand_from_registers() -> None:
     m, n, k, threads = 64, 64, 32, 128
     a, b = RNG.standard_normal((m, k)).astype(np.float16), RNG.standard_normal((k, n)).astype(np.float16)
@@ -261,7 +293,9 @@ def source_of(kernel: Any, sizes: dict[str, int], divisor: int = 4096, **more: A
             facts[param.name] = Facts(param.dtype or "f32", rank, True, more.get("aligned", True), (divisor,) * rank)
             if param.access == "Mapped":
                 maps[param.name] = (8, 1)
-    return lower(report, facts, maps=maps, capability=more.get("capability", (8, 0)))
+    return lower(
+        report, facts, maps=maps, capability=more.get("capability", (8, 0)), warpgroups=more.get("warpgroups", False)
+    )
 
 
 def ptx_of(code: Lowered, capability: tuple[int, int]) -> str:
@@ -273,6 +307,7 @@ def ptx_of(code: Lowered, capability: tuple[int, int]) -> str:
         code.threads,
         capability,
         blocks_per_multiprocessor=code.resident,
+        accelerated=code.accelerated,
     )
     return ptx
 
@@ -322,6 +357,32 @@ def test_a_matrix_product_is_copied_by_16_bytes_with_one_barrier_a_round(capabil
     assert f"cp.async.wait_group {waits - 2};" in ptx
     assert ptx.count("bar.sync") + ptx.count("barrier.sync") == 2
     assert "ld.global" not in ptx
+
+
+@compiled
+@pytest.mark.parametrize("sizes", [GEMM, {"BM": 128, "BN": 256, "BK": 64}], ids=str)
+def test_hopper_multiplies_by_warpgroups_while_copies_start(sizes: dict[str, int]) -> None:
+    code = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
+    order = [
+        line.split("(")[0].split(" = ")[-1] for line in in_loop(code.source) if "(" in line and "range" not in line
+    ]
+    assert [name for name in order if name != "int64"] == [
+        *("arrive_0", "wgmma_0", "fetch_0", "fetch_1", "commit_0", "finish_0", "leave_0", "store_f32_0")
+    ]
+    assert code.threads == 256
+    ptx = ptx_of(code, (9, 0))
+    assert ".target sm_90a" in ptx
+    assert ptx.count("wgmma.mma_async") == sizes["BK"] // 16
+    assert ptx.count("fence.proxy.async") == 2
+    assert "ldmatrix" not in ptx
+
+
+@pytest.mark.parametrize("sizes", [{"BM": 32, "BN": 128, "BK": 64}, {"BM": 64, "BN": 512, "BK": 32}], ids=str)
+def test_tiles_that_suit_no_warpgroup_go_to_warps(sizes: dict[str, int]) -> None:
+    code = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
+    assert not code.accelerated
+    assert "mma_0(" in code.source
+    assert "fetch_0(" in code.source
 
 
 @compiled
@@ -433,16 +494,17 @@ DEFAULTS = [
 
 @compiled
 @pytest.mark.skipif(assembler() is None, reason="no ptxas here")
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize(
     "kernel, sizes", DEFAULTS, ids=lambda value: getattr(getattr(value, "fn", None), "__name__", "")
 )
-def test_library_kernels_do_not_spill(
-    kernel: Any, sizes: dict[str, int], capability: tuple[int, int], tmp_path: Path
-) -> None:
-    code = source_of(kernel, sizes, 8, capability=capability)
+def test_library_kernels_do_not_spill(kernel: Any, sizes: dict[str, int], target: str, tmp_path: Path) -> None:
+    capability = (int(target[3]), int(target[4]))
+    code = source_of(kernel, sizes, 8, capability=capability, warpgroups=target == "sm_90a")
     path = tmp_path / "kernel.ptx"
     path.write_text(ptx_of(code, capability))
-    command = [str(assembler()), f"-arch=sm_{capability[0]}{capability[1]}", "-v", str(path), "-o", str(tmp_path / "k")]
+    command = [str(assembler()), f"-arch={target}", "-v", str(path), "-o", str(tmp_path / "k")]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "0 bytes spill stores, 0 bytes spill loads" in found.stdout + found.stderr
+    said = found.stdout + found.stderr
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    assert "wgmma" not in said, "the assembler says that it runs products one after another"

@@ -1,6 +1,7 @@
 """The public names: sorted, lazy, resolvable, the same in the stub, and nothing heavy behind the import."""
 
 import ast
+import builtins
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def test_a_heavy_import_would_be_seen() -> None:
 
 def test_all_is_sorted_and_resolves() -> None:
     assert tc.__all__ == sorted(set(tc.__all__))
-    for name in tc.__all__:
+    for name in sorted(tc._NAMES):
         assert getattr(tc, name) is not None, name
     assert set(tc.__all__) <= set(dir(tc))
 
@@ -53,7 +54,16 @@ def test_generated_files_are_current() -> None:
 
 def test_stub_exports_the_same_names() -> None:
     (stub,) = (text for path, text in files(OPS).items() if path.name == "__init__.pyi")
-    assert public(ast.parse(stub)) == set(tc.__all__)
+    assert public(ast.parse(stub)) == tc._NAMES
+    assert f"__all__ = {tc.__all__!r}" in stub
+
+
+def test_a_star_import_hides_no_builtin() -> None:
+    scope: dict[str, Any] = {}
+    exec("from tilecheck import *", scope)
+    assert {"Tensor", "kernel", "load_like", "zeros"} <= scope.keys()
+    assert not scope.keys() - {"__builtins__"} & vars(builtins).keys()
+    assert callable(tc.print) and callable(tc.sum) and {"print", "sum"} <= set(dir(tc))
 
 
 def test_runtime_names_are_the_public_ones() -> None:

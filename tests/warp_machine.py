@@ -1,7 +1,7 @@
 """A small machine that runs what the numba-cuda backend builds, all threads of a block in step, without a GPU.
 
 It reads the LLVM IR of one builder function: integer arithmetic, selections, shared memory, and the inline PTX of
-`cp.async`, `ldmatrix` and `mma.sync`, whose meaning is written down here from the PTX ISA, apart from the code under test.
+`cp.async`, `ldmatrix`, `mma.sync` and `wgmma`, whose meaning is written down here from the PTX ISA, apart from the code under test.
 Blocks run in order, each for the threads that reach it; there are no loops, so barriers are met by themselves.
 """
 
@@ -118,6 +118,10 @@ class Machine:
             return self.copy(text, arguments)
         if text.startswith("ldmatrix"):
             return self.load_matrices(text, arguments[0])
+        if "wgmma.mma_async" in text:
+            return self.multiply_by_groups(text, arguments)
+        if text.startswith("wgmma.wait_group"):
+            return arguments
         assert text.startswith("mma.sync.aligned.m16n8k16.row.col.f32.f16"), text
         return self.multiply(arguments)
 
@@ -178,6 +182,45 @@ class Machine:
                 g, t = divmod(lane, 4)
                 for q in range(4):
                     out[q][warp + lane] = total[g + 8 * (q // 2), 2 * t + q % 2]
+        return out
+
+    def multiply_by_groups(self, text: str, arguments: Sequence[Lanes]) -> list[Lanes]:
+        """`wgmma.m64nNk16`, f16 into f32, both operands by descriptor."""
+        steps = re.findall(r"m64n(\d+)k16\S* \{[^}]*\}, \$(\d+), \$(\d+), p, 1, 1, (\d), (\d);", text)
+        columns = int(steps[0][0])
+        count = columns // 2
+        assert int(steps[0][1]) == count
+        totals = [values.astype(np.float64) for values in arguments[2 * len(steps) :]]
+        assert len(totals) == count
+        for group in range(0, self.threads, 128):
+            total = np.zeros((64, columns))
+            for _, left, right, left_major, right_major in steps:
+                a, b = (arguments[int(name) - count][group : group + 128] for name in (left, right))
+                assert len(set(a.tolist())) == len(set(b.tolist())) == 1
+                rows = self.described(int(a[0]), 64, left_major == "1")
+                total += rows @ self.described(int(b[0]), columns, right_major == "1").T
+            for thread in range(128):
+                warp, lane = divmod(thread, 32)
+                for q in range(count):
+                    row = 16 * warp + lane // 4 + 8 * (q % 4 // 2)
+                    totals[q][group + thread] += total[row, q // 4 * 8 + 2 * (lane % 4) + q % 2]
+        return [values.astype(np.float32) for values in totals]
+
+    def described(self, descriptor: int, extent: int, major: bool) -> Lanes:
+        """The (extent, 16) elements that a descriptor names; `major`: neighbours in memory are not along k."""
+        start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        width = {1: 128, 2: 64, 3: 32}[descriptor >> 62 & 3]
+        out = np.zeros((extent, 16), np.float64)
+        for i in range(extent):
+            for k in range(16):
+                if major:
+                    panel, inner = divmod(2 * i, width)
+                    place = start + panel * leading + inner + k // 8 * stride + k % 8 * width
+                else:
+                    place = start + i // 8 * stride + i % 8 * width + 2 * k
+                place ^= (place >> 7 & width // 16 - 1) << 4
+                assert SHARED_BASE <= place <= len(self.shared) - 2
+                out[i, k] = self.shared[place : place + 2].view(np.float16)[0]
         return out
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-class NoSuchPath(Exception):
-    """A path of the command line that does not exist."""
+class BadPath(Exception):
+    """A path of the command line that does not exist, or is no Python."""
 
 
 def discover(paths: Sequence[str], exclude: Sequence[str] = (), root: Path | None = None) -> list[str]:
-    """The Python files named by `paths` or below the folders among them, sorted. Raises `NoSuchPath`.
+    """The Python files named by `paths` or below the folders among them, sorted. Raises `BadPath`.
 
     A file that is named outright is taken whatever it is called. `exclude` are glob patterns, matched against the path
     relative to `root` (default: the current folder), against each folder above it, and against the bare name.
@@ -32,10 +32,12 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = (), root: Path | Non
     for path in paths:
         if os.path.isdir(path):
             candidates: Iterator[str] = _walk(path, exclude, base)
+        elif path.endswith(".ipynb"):
+            raise BadPath(f"{path} is a notebook: save its code first, `jupyter nbconvert --to script {path}`")
         elif os.path.lexists(path):
             candidates = iter((path,) if not _excluded(path, exclude, base) else ())
         else:
-            raise NoSuchPath(f"no such file or folder: {path}")
+            raise BadPath(f"no such file or folder: {path}")
         for file in candidates:
             file = os.path.normpath(file)
             found.setdefault(os.path.abspath(file), file)

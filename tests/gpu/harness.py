@@ -131,6 +131,7 @@ def numba_binary(
         code.threads,
         capability,
         blocks_per_multiprocessor=code.resident,
+        accelerated=code.accelerated,
     )
 
 

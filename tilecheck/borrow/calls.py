@@ -210,7 +210,7 @@ def _zip(low: Expressions, node: ir.Call) -> Operand:
     operands = arguments(low, node)
     var = low.temp()
     srcs = tuple(operand.var for _, operand in operands if operand.var is not None)
-    low.emit(flow.Combine(var, Site(Kind.OP, spell(node), node.span), srcs, span=node.span))
+    low.emit(flow.Combine(var, Site(Kind.OP, spell(node), node.span, low.scope), srcs, span=node.span))
     return Operand(var, Op())
 
 

@@ -42,10 +42,11 @@ class Context:
     """The state of lowering one function of `program`.
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
-    `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
+    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
     inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, `inlined` the
-    lambdas around, and `at` is the call; `called` are all lambdas that were read like that.
+    lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host` says that the
+    function does what only the host can; any other may yet be compiled by somebody.
     """
 
     program: Program
@@ -59,8 +60,10 @@ class Context:
     inlined: tuple[ir.Lambda, ...] = ()
     at: Span | None = None
     called: set[ir.Lambda] = field(default_factory=set)
+    on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
+    scope: str = ""
     loops: int = 0
     stream: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)

@@ -269,7 +269,8 @@ class Effects:
         self, kind: Break, state: State, span: Span, place: str, by: str, loan: Loan, writes: bool = False
     ) -> None:
         name = self._called(state, loan.holder)
-        self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes))
+        named = state.names.get(name) == loan.holder
+        self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes, named))
 
     def _called(self, state: State, wanted: Obj) -> str:
         """What the user calls `wanted`."""

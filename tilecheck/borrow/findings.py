@@ -37,7 +37,8 @@ class Broken:
     """One broken rule.
 
     `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
-    (the name of an op, a view, a stream), `param` the parameter through which the holder holds it.
+    (the name of an op, a view, a stream), `named` whether that is a variable, `param` the parameter through which the
+    holder holds it.
     """
 
     kind: Break
@@ -49,3 +50,4 @@ class Broken:
     param: str = ""
     later: Span | None = None
     writes: bool = False
+    named: bool = False

@@ -60,8 +60,10 @@ def _outputs(launch: Launch) -> Iterator[Fault]:
 
 
 def _names(launch: Launch, param: TensorParam) -> list[str]:
+    """The tile's extents: numbers where they are fixed, else names."""
     dims = launch.kernel.facts.dims
-    return [dims[key].name if key is not None and key in dims else "..." for key in param.extents or ()]
+    known = [dims.get(key) if key is not None else None for key in param.extents or ()]
+    return ["..." if dim is None else dim.name if dim.size is None else str(dim.size) for dim in known]
 
 
 def _declared(launch: Launch, param: TensorParam) -> tuple[Label, ...]:

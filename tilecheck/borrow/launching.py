@@ -36,7 +36,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
     if plain and kernel.config is None:
         name = kernel.facts.contract.name
         body = kernel.facts.body
-        if kernel.facts.contract.track == "numba" and body is not None and not body.returns:
+        if kernel.facts.contract.track == "numba" and low.on_host and body is not None and not body.returns:
             message = f"`{name}` is called without a grid and a block"
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
@@ -46,7 +46,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
         return Operand(None)
     uses = tuple(_uses(kernel, bound))
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, spell(node.func), span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span))
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)

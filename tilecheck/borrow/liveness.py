@@ -4,6 +4,9 @@ A variable is live at a point if some path from there reads it before it names s
 a next read, which a message calls "used again here". Reading a variable means any use of its object by an instruction;
 `Unbind` is none. Anything in the body of a `Guard` may raise, so what handlers and `final` read is live all through it.
 
+A move asks whether a name still leads to what it gives away, be it read again or not, and so does a raw view of its
+owner: before such an instruction, the pseudo-variable `NAMES` is live.
+
 Worked example: in `v = t[0:4]; A; v.numpy(); B; v = None; v.numpy()`, `v` is live at A and dead at B.
 """
 
@@ -15,10 +18,16 @@ from typing import Literal
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Instr, Var
+from tilecheck.ir.flow import Block, Instr, Kind, Var
 
 Way = Literal["on", "return", "raise", "break", "continue"]
 WAYS: tuple[Way, ...] = ("on", "return", "raise", "break", "continue")
+
+NAMES: Var = "%names"
+
+
+def _asks_names(instr: Instr) -> bool:
+    return isinstance(instr, flow.Move) or (isinstance(instr, flow.Borrow) and instr.site.kind is Kind.RAW)
 
 
 def reads(instr: Instr) -> Iterator[Var]:
@@ -113,6 +122,8 @@ class Liveness:
                 self.after[id(instr)] = dict(live)
                 for var in reads(instr):
                     live[var] = instr.span
+                if _asks_names(instr):
+                    live[NAMES] = instr.span
                 return live
 
     def _loop(self, loop: flow.Loop, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:

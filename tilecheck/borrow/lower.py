@@ -19,9 +19,11 @@ from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
+from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
+from tilecheck.borrow.vocabulary import HOST_ONLY
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -103,6 +105,7 @@ class _Statements(Expressions):
         self.tested = frozenset(part.remainders)
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
+        self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
@@ -323,10 +326,10 @@ class _Statements(Expressions):
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
         elif kind == "scope":
-            outer: Where = self.where
-            self.where = "scope"
+            outer: tuple[Where, str] = self.where, self.scope
+            self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
             self._with(rest, body, span)
-            self.where = outer
+            self.where, self.scope = outer
         else:
             self._with(rest, body, span)
 

@@ -157,7 +157,7 @@ class Expressions(Context):
     def subscript(self, node: ir.Sub, base: Operand) -> Operand:
         """`node`, whose base is lowered already."""
         if isinstance(base.value, KernelValue):
-            return Operand(None, self._configured(base.value, node.index))
+            return Operand(None, self._configured(base.value, node))
         if isinstance(base.value, Array):
             return self.view(base, node, self._ranges(node.index))
         index = self.read(node.index)
@@ -188,10 +188,15 @@ class Expressions(Context):
         check_slice(self, node, value)
         return True
 
-    def _configured(self, kernel: KernelValue, index: ir.Expr) -> KernelValue:
+    def _configured(self, kernel: KernelValue, node: ir.Sub) -> KernelValue:
+        index = node.index
         parts = list(index.items) if isinstance(index, ir.Display) and index.kind == "tuple" else [index]
         for part in parts:
             self.expr(part)
+        if kernel.facts.contract.track == "numba" and len(parts) == 1 and self.whole(parts[0]) is not None:
+            name, given = spell(node.base), spell(parts[0])
+            message = f"`{name}[{given}]` gives one number: a launch takes a grid and a block"
+            self.fault("launch-contract", message, node.span, f"write `{name}[blocks, {given}](...)`")
         if any(isinstance(part, ir.Starred) for part in parts) or len(parts) < 2:
             return KernelValue(kernel.facts, kernel.bound, Config())
         padded: list[ir.Expr | None] = [*parts, None, None]

@@ -133,7 +133,7 @@ def _tensor_method(
 def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | None = None) -> Operand:
     """A lazy op that holds `uses`."""
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span), uses, span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, span=node.span))
     return Operand(var, op or Op())
 
 
@@ -206,7 +206,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return start(low, node, var, spell(func.base))
     if method in _COMBINATORS:
         combined = low.temp()
-        low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span), (var,), span=node.span))
+        low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span, low.scope), (var,), span=node.span))
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"

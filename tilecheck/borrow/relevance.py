@@ -4,7 +4,8 @@ A finding needs a borrow that somebody holds, a move, or work on a stream. Varia
 instructions that can make one object lead to another; a group that no such instruction touches has no facts to break,
 so its instructions go. Most functions have no such instruction at all, and are not run.
 
-Invariant: `relevant(flow)` gives the findings of `flow`, by the same reasoning on every path (tested).
+Invariant: `relevant(flow)` gives the findings of `flow`, by the same reasoning on every path (tested). Where an exception
+would be caught, what goes leaves an instruction without effect: it could still raise.
 
 Worked example: in `n = len(x); k[n, 32](d); print(n)` the group of `d` stays, that of `n` goes.
 """
@@ -39,7 +40,7 @@ def relevant(function: Flow) -> Flow | None:
     if not triggered:
         return None
     kept = {groups.root(var) for var in seeds}
-    return replace(function, body=_cut(function.body, groups, kept))
+    return replace(function, body=_cut(function.body, groups, kept, guarded=False))
 
 
 def _triggers(instr: Instr) -> bool:
@@ -82,29 +83,51 @@ class _Groups:
             self.above[self.root(var)] = self.root(variables[0])
 
 
-def _cut(block: Block, groups: _Groups, kept: set[Var]) -> Block:
+def _cut(block: Block, groups: _Groups, kept: set[Var], guarded: bool) -> Block:
     found: list[Instr] = []
     for instr in block:
-        match instr:
-            case flow.Branch(arms=arms):
-                cut = tuple(_cut(arm, groups, kept) for arm in arms)
-                if any(cut):
-                    found.append(replace(instr, arms=cut))
-            case flow.Loop(test=test, body=body, orelse=orelse):
-                parts = [_cut(part, groups, kept) for part in (test, body, orelse)]
-                if any(parts) or instr.endless:
-                    found.append(replace(instr, test=parts[0], body=parts[1], orelse=parts[2]))
-            case flow.Guard():
-                parts = [_cut(part, groups, kept) for part in (instr.body, instr.orelse, instr.final)]
-                handlers = tuple(_cut(handler, groups, kept) for handler in instr.handlers)
-                if any(parts) or any(handlers):
-                    guard = replace(instr, body=parts[0], handlers=handlers, orelse=parts[1], final=parts[2])
-                    found.append(guard)
-            case flow.Leave(value=str() as value) if groups.root(value) not in kept:
-                found.append(replace(instr, value=None))
-            case _:
-                bound = binds(instr)
-                mentioned = [*reads(instr), *([bound] if bound is not None else [])]
-                if not mentioned or any(groups.root(var) in kept for var in mentioned):
-                    found.append(instr)
+        rest = _rest(instr, groups, kept, guarded)
+        if rest is not None:
+            found.append(rest)
+        elif guarded and not (found and _is_idle(found[-1])):
+            found.append(flow.Unbind(_NOBODY, span=instr.span))
     return tuple(found)
+
+
+_NOBODY: Var = "%"
+
+
+def _is_idle(instr: Instr) -> bool:
+    return isinstance(instr, flow.Unbind) and instr.var == _NOBODY
+
+
+def _matters(*blocks: Block) -> bool:
+    return any(not _is_idle(instr) for block in blocks for instr in block)
+
+
+def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr | None:
+    """What is left of `instr`, None if nothing in it matters."""
+    match instr:
+        case flow.Branch(arms=arms):
+            cut = tuple(_cut(arm, groups, kept, guarded) for arm in arms)
+            return replace(instr, arms=cut) if _matters(*cut) else None
+        case flow.Loop(test=test, body=body, orelse=orelse):
+            parts = [_cut(part, groups, kept, guarded) for part in (test, body, orelse)]
+            if not _matters(*parts) and not instr.endless:
+                return None
+            return replace(instr, test=parts[0], body=parts[1], orelse=parts[2])
+        case flow.Guard():
+            inner = guarded or bool(instr.final)
+            body = _cut(instr.body, groups, kept, guarded=True)
+            handlers = tuple(_cut(handler, groups, kept, inner) for handler in instr.handlers)
+            orelse = _cut(instr.orelse, groups, kept, inner)
+            final = _cut(instr.final, groups, kept, guarded)
+            if not _matters(body, *handlers, orelse, final):
+                return None
+            return replace(instr, body=body, handlers=handlers, orelse=orelse, final=final)
+        case flow.Leave(value=str() as value) if groups.root(value) not in kept:
+            return replace(instr, value=None)
+        case _:
+            bound = binds(instr)
+            mentioned = [*reads(instr), *([bound] if bound is not None else [])]
+            return instr if not mentioned or any(groups.root(var) in kept for var in mentioned) else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tilecheck.borrow.effects import Effects
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
-from tilecheck.borrow.liveness import WAYS, Liveness, Way, liveness
+from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
 from tilecheck.borrow.loans import inside, lineage
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
@@ -235,21 +235,21 @@ def _copies(states: Cases) -> Cases:
     return {key: state.copy() for key, state in states.items()}
 
 
-_BORROWS = (Kind.RAW, Kind.VIEW, Kind.PARTITION)
-
-
 def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
-    Two things are asked of names whether they are read again or not: does something still own the memory of a raw view,
-    and is a view still there when its tensor is moved, or the tensor when its view is.
+    Names count whether they are read again or not where something may be moved later, and while a raw view exists: does
+    something still own its memory.
     """
-    asked = {obj for child in state.parent if child[0].kind in _BORROWS for obj in lineage(state, child)}
-    state.names = {
-        var: obj
-        for var, obj in state.names.items()
-        if var in live or (asked and not asked.isdisjoint(inside(state, obj)))
-    }
+    if NAMES not in live:
+        raw = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
+        state.names = {
+            var: obj
+            for var, obj in state.names.items()
+            if var in live or (raw and not raw.isdisjoint(inside(state, obj)))
+        }
+    else:
+        state.names = {var: obj for var, obj in state.names.items() if var in live or var[0] != "%"}
     running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
     roots: list[Obj] = [*state.names.values(), *state.pending, *running]
     wanted: set[Obj] = set()

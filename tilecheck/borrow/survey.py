@@ -22,7 +22,9 @@ Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
 
 @dataclass(slots=True)
 class Survey:
-    """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`, `typed` says that a type checker knows some of the values."""
+    """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`; `launches` says that
+    it calls something with a launch configuration, `typed` that a type checker knows some of the values.
+    """
 
     unit: Unit
     names: Counter[str] = field(default_factory=Counter)
@@ -32,6 +34,7 @@ class Survey:
     full: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     compiled: set[str] = field(default_factory=set)
+    launches: bool = False
     typed: bool = False
     nested: list[Survey] = field(default_factory=list)
 
@@ -67,6 +70,7 @@ class Survey:
         self.full |= inner.full
         self.attributes |= inner.attributes
         self.compiled |= inner.compiled
+        self.launches = self.launches or inner.launches
         self.typed = self.typed or inner.typed
 
 
@@ -104,6 +108,7 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.attributes.add(name)
         case ir.Call(func=func, args=args, contract=contract):
             into.typed = into.typed or contract is not None
+            into.launches = into.launches or isinstance(func, ir.Sub)
             maker = func.func if isinstance(func, ir.Call) else func
             if canonical(maker) == "numba.cuda.jit":
                 into.compiled.update(arg.value.id for arg in args if isinstance(arg.value, ir.Name))

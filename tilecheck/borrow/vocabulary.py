@@ -99,6 +99,18 @@ NUMPY_ARRAYS = frozenset(
     )
 )
 
+HOST_ONLY = (
+    NUMBA_ARRAYS
+    | PINNED_ARRAYS
+    | NUMPY_ARRAYS
+    | {
+        "numba.cuda.stream",
+        "numba.cuda.event",
+        "numba.cuda.synchronize",
+    }
+)
+"""What kernels cannot call."""
+
 FOREIGN_ARRAYS = frozenset(
     f"{library}.{name}"
     for library in ("torch", "cupy")

@@ -16,7 +16,7 @@ import click
 from tilecheck.batch import Input, read_inputs, run
 from tilecheck.cli import terminal, version
 from tilecheck.config import Config, ConfigError, read_config
-from tilecheck.project import NoSuchPath, discover
+from tilecheck.project import BadPath, discover
 from tilecheck.report.result import FileResult
 
 
@@ -140,7 +140,7 @@ def files_of(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -
     default = tuple(os.path.relpath(root / path) for path in config.paths) if root is not None else ()
     try:
         return discover(paths or default or (os.curdir,), (*config.exclude, *exclude), root)
-    except NoSuchPath as error:
+    except BadPath as error:
         raise CannotRun(str(error)) from None
 
 

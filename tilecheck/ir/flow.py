@@ -97,11 +97,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """Where objects are made; `name` is what the user would call one."""
+    """Where objects are made; `name` is what the user would call one. `scope` is the graph scope around, as written."""
 
     kind: Kind
     name: str
     span: Span
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -11,6 +11,7 @@ row's lines as further overloads.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -30,7 +31,7 @@ def files(ops: Mapping[str, Op]) -> dict[Path, str]:
 
 
 def stub_text(header: str, ops: Mapping[str, Op]) -> str:
-    """`header` with the rows of `ops` merged in and `__all__` added."""
+    """`header` with the rows of `ops` merged in and `__all__` added, which leaves out the names of builtins."""
     module = ast.parse(header)
     added: dict[str, list[ast.FunctionDef]] = {}
     for row in ops.values():
@@ -42,7 +43,7 @@ def stub_text(header: str, ops: Mapping[str, Op]) -> str:
             node.body = merged(node.body, added.pop(node.name, []))
     if added:
         raise ValueError(f"the stubs name classes that the header has not: {', '.join(added)}")
-    exported = ast.parse(f"__all__ = {sorted(public(module))!r}").body
+    exported = ast.parse(f"__all__ = {sorted(public(module) - vars(builtins).keys())!r}").body
     settings = [line for line in header.splitlines() if line.startswith("# mypy:")]
     return "\n".join([*settings, ast.unparse(module), ast.unparse(exported[0]), ""])
 

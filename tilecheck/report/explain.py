@@ -16,9 +16,10 @@ _WORDS = {
     "shared-initialised": "shared memory is written before it is read",
 }
 
-_RUNGS = {
+# The rungs of `docs/bounds.md`, by name; a test compares the two.
+RUNGS = {
     "provenance": "the index comes from the partition itself",
-    "static": "extents are known",
+    "static": "extents and conditions around it show it",
     "block-id": "the block's own position",
     "declared": "`requires` says so",
     "launch": "compared at each launch",
@@ -60,7 +61,7 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
         for access in kernel.accesses:
             place = f"{access.array}, axis {access.axis}"
             why = f": {access.reason}" if access.reason else ""
-            yield f"  line {access.line:>4}  {place:<{width}}  {_RUNGS.get(access.rung, access.rung)}{why}"
+            yield f"  line {access.line:>4}  {place:<{width}}  {access.rung}: {RUNGS[access.rung]}{why}"
     if kernel.ragged:
         yield ""
         yield "lanes beyond an array's edge reach no result, at launches where:"

@@ -2,12 +2,15 @@
 
 A rule module with a fix has `fix(line, diagnostic) -> Edit | None`. Edits are applied from the bottom up; of two that
 overlap the later one in the file waits for the next run. Bytes outside of the edits, line ends included, stay as they are;
-a line that an edit leaves blank goes.
+a line that an edit leaves blank goes. A rule sees one line only, so an edit after which the file does not parse any more
+is left out.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from typing import cast
 
@@ -35,14 +38,33 @@ def apply_fixes(text: str, diagnostics: Iterable[Diagnostic]) -> tuple[str, int]
         if fix is None or not 1 <= number <= len(lines):
             continue
         edit = fix(lines[number - 1].rstrip("\r\n"), diagnostic)
-        if edit is not None and not any(_overlap(edit, other) for other in edits):
+        if edit is None or any(_overlap(edit, other) for other in edits):
+            continue
+        if _parses(_edited(lines, [edit])):
             edits.append(edit)
+    return _edited(lines, edits), len(edits)
+
+
+def _edited(lines: list[str], edits: list[Edit]) -> str:
+    lines = list(lines)
     for edit in sorted(edits, key=lambda edit: (edit.line, edit.start), reverse=True):
         line = lines[edit.line - 1]
-        edited = line[: edit.start - 1] + edit.text + line[edit.end - 1 :]
+        end = line[len(line.rstrip("\r\n")) :] or "\n"
+        edited = line[: edit.start - 1] + edit.text.replace("\n", end) + line[edit.end - 1 :]
         lines[edit.line - 1] = edited if edited.strip() else ""
-    return "".join(lines), len(edits)
+    return "".join(lines)
+
+
+def _parses(text: str) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except (SyntaxError, RecursionError, MemoryError):
+            return False
+    return True
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
-    return one.line == other.line and one.start < other.end and other.start < one.end
+    same = (one.start, one.end) == (other.start, other.end)
+    return one.line == other.line and (same or (one.start < other.end and other.start < one.end))

@@ -1,8 +1,8 @@
 """Comments that switch a finding off: `# tilecheck: allow[rule] reason`.
 
 At the end of a line the comment covers that line, or the whole simple statement that ends there. On a line of its own
-it covers the statement below: all of it for a function (decorators included) and for a simple statement, the head for
-any other. Several rules are separated by commas. A reason is part of the syntax: without one the finding is silenced,
+it covers the statement below: all of it for a function (decorators included, also from between them and `def`) and for
+a simple statement, the head for any other. Several rules are separated by commas. A reason is part of the syntax: without one the finding is silenced,
 but *allow-without-reason* takes its place; an allow that silences nothing is *unused-allow*.
 
     z.store(x.load())  # tilecheck: allow[shape-mismatch] the caller pads
@@ -52,43 +52,49 @@ def read_allows(path: str, text: str) -> tuple[Allow, ...]:
     return tuple(allow for comment in comments for allow in _allows_of(path, comment, code_lines, extents))
 
 
-def _allows_of(
-    path: str, comment: tokenize.TokenInfo, code_lines: set[int], extents: list[tuple[int, int, int]]
-) -> Iterator[Allow]:
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """A statement: the lines above which an allow covers it, the lines that it then covers, whether it is a simple one."""
+
+    heads: tuple[int, ...]
+    first: int
+    last: int
+    simple: bool = False
+
+
+def _allows_of(path: str, comment: tokenize.TokenInfo, code_lines: set[int], extents: list[_Extent]) -> Iterator[Allow]:
     match = _COMMENT.search(comment.string)
     if match is None:
         return
     line, column = comment.start[0], comment.start[1] + match.start() + 1
     span = Span(path, line, column, line, comment.start[1] + len(match[0].rstrip()) + match.start() + 1)
     if line in code_lines:
-        inside = [(first, last) for first, last, end in extents if first <= line <= last and end == last]
+        inside = [(each.first, each.last) for each in extents if each.simple and each.first <= line == each.last]
         first, last = max(inside, default=(line, line))
     else:
         below = min((code for code in code_lines if code > line), default=line)
-        first, last = below, max((last for first, last, _ in extents if first == below), default=below)
+        headed = [each for each in extents if below in each.heads]
+        first, last = min((each.first for each in headed), default=below), max((e.last for e in headed), default=below)
     for rule in match[1].split(","):
         yield Allow(rule.strip(), match[2].strip(), span, first, last)
 
 
-def _extents(text: str) -> list[tuple[int, int, int]]:
-    """Per statement: its first line, the last line an allow above it covers, and its last line if it is a simple
-    statement (0 otherwise).
-    """
+def _extents(text: str) -> list[_Extent]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text)
-    found: list[tuple[int, int, int]] = []
+    found: list[_Extent] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue
         end = node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found.append((first, end, 0))
+            heads = (*(decorator.lineno for decorator in node.decorator_list), node.lineno)
+            found.append(_Extent(heads, min(heads), end))
         elif body := getattr(node, "body", None):
-            found.append((node.lineno, max(node.lineno, body[0].lineno - 1), 0))
+            found.append(_Extent((node.lineno,), node.lineno, max(node.lineno, body[0].lineno - 1)))
         else:
-            found.append((node.lineno, end, end))
+            found.append(_Extent((node.lineno,), node.lineno, end, simple=True))
     return found
 
 

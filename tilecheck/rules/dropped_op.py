@@ -11,6 +11,7 @@ from typing import Literal
 
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.edit import Edit
 
 SEVERITY: Literal["error", "warning"] = "error"
 
@@ -78,5 +79,21 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     """The ops that no path runs, hands on or drops by name."""
     for site in checked.host.dropped if checked.host is not None else ():
         message = f"`{site.name}` is built and never run"
-        yield Diagnostic("dropped-op", SEVERITY, message, site.span, help="add `.sync()`, or `del` it if that is meant")
+        help = f"record it: `{site.scope}.record(...)`" if site.scope else _RUN
+        yield Diagnostic("dropped-op", SEVERITY, message, site.span, help=help)
     yield from checked.faults_of("dropped-op", SEVERITY)
+
+
+_RUN = "add `.sync()`, or `del` it if that is meant"
+
+
+def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
+    """Run an op that is a statement of its own, or record it in the graph scope around."""
+    span = diagnostic.span
+    statement = line.partition("#")[0].strip()
+    if span.end_line != span.line or statement != line[span.column - 1 : span.end_column - 1]:
+        return None
+    if diagnostic.help == _RUN:
+        return Edit(span.line, span.end_column, span.end_column, ".sync()")
+    scope = (diagnostic.help or "").partition("`")[2].partition(".record")[0]
+    return Edit(span.line, span.column, span.end_column, f"{scope}.record({statement})")

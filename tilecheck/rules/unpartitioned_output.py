@@ -6,11 +6,13 @@ without one there is nothing that keeps two blocks apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.edit import Edit
 
 SEVERITY: Literal["error", "warning"] = "error"
 
@@ -58,3 +60,15 @@ def main() -> None:
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """What the launches show."""
     yield from checked.faults_of("unpartitioned-output", SEVERITY)
+
+
+def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
+    """Cut the tensor into the only tiles that there are, where the kernel fixes all extents."""
+    span = diagnostic.span
+    tiles = _FIXED.match(diagnostic.help or "")
+    if tiles is None or span.end_line != span.line or not line[span.column - 1 : span.end_column - 1].isidentifier():
+        return None
+    return Edit(span.line, span.end_column, span.end_column, tiles[1])
+
+
+_FIXED = re.compile(r"pass `\w+(\.partition\(\d+(?:, \d+)*\))`")

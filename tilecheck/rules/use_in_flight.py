@@ -7,12 +7,15 @@ unless an event gives it one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import Literal
 
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic, Label
+from tilecheck.edit import Edit
 
 SEVERITY: Literal["error", "warning"] = "error"
 
@@ -206,5 +209,21 @@ def _help(broken: Broken) -> str:
             return f"drop the graph first: `del {broken.holder}`"
         case Break.FREED:
             return f"`{broken.place}.record_stream({broken.holder})`, or wait for `{broken.holder}` first"
+        case _ if broken.named:
+            return f"wait first: `{broken.holder}.wait()`"
         case _:
             return "`wait()` for it first"
+
+
+def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
+    """Wait on the line before, where the work has a name and the line is a statement of its own."""
+    wait = _WAIT.match(diagnostic.help or "")
+    start = line[: len(line) - len(line.lstrip())]
+    first = re.match(r"\w+", line.lstrip())
+    if wait is None or first is None or iskeyword(first[0]) or diagnostic.span.end_line != diagnostic.span.line:
+        return None
+    return Edit(diagnostic.span.line, 1, 1, f"{start}{wait[1]}\n")
+
+
+# `cuda` may have another name in this file; a stream and a running op have the one that the finding says.
+_WAIT = re.compile(r"wait first: `((?!cuda\.)[\w.]+\.(?:wait|synchronize)\(\))`")

@@ -32,7 +32,7 @@ from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, n
 from tilecheck.verify import scalars
 from tilecheck.verify.casts import WHOLE_CASTS, cast
 from tilecheck.verify.masks import FULL_MASK, is_full
-from tilecheck.verify.memory import Cut, Position, load, place, record
+from tilecheck.verify.memory import Cut, FromEnd, Position, load, place, record
 from tilecheck.verify.phases import cross
 from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Run, State, Ticket
 from tilecheck.verify.values import (
@@ -214,8 +214,16 @@ def position_list(run: Run, state: State, target: Value, index: Sequence[Node]) 
             made.extend(Cut(None, None, 1) for _ in range(rank - (len(index) - 1)))
         else:
             value = evaluate(run, state, part)
-            made.extend(value.items if isinstance(value, Items) else (value,))
+            at = as_int(value)
+            if _is_literal(part) and at is not None and at.kind == "const" and at.const < 0:
+                made.append(FromEnd(at))
+            else:
+                made.extend(value.items if isinstance(value, Items) else (value,))
     return made
+
+
+def _is_literal(node: Node) -> bool:
+    return isinstance(node.operand if isinstance(node, Unary) else node, Const)
 
 
 def _cut(run: Run, state: State, part: SliceExpr) -> Position:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilecheck.ir.kernel import Node
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
-from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub, value_of
+from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
 from tilecheck.verify.run import Run, State
 from tilecheck.verify.values import (
     Access,
@@ -45,7 +45,14 @@ class Cut:
     step: int
 
 
-Position = Value | Cut
+@dataclass(frozen=True, slots=True)
+class FromEnd:
+    """A position written as a negative literal, `x[-1]`: it is meant to count from the end."""
+
+    at: Term
+
+
+Position = Value | Cut | FromEnd
 _RANGES = {"int8": 8, "int16": 16, "int32": 32, "uint8": 8, "uint16": 16, "uint32": 32, "int64": 64, "uint64": 64}
 
 
@@ -78,17 +85,18 @@ def place(view: View, positions: Sequence[Position]) -> tuple[View, tuple[Check,
         if isinstance(position, Cut):
             axes.append(_cut(axis, position))
             continue
-        at = as_int(position)
-        if at is None:
-            return None
-        literal = value_of(at)
-        if literal is not None and literal < 0:
-            at = add(axis.length, at)
+        if isinstance(position, FromEnd):
+            at = add(axis.length, position.at)
             checks.append(Check(at, axis.length, True))
-        else:
-            checks.append(Check(at, axis.length))
-            if at.low is None or at.low < 0:
-                at = ite(ge0(at), at, add(at, axis.length))
+            axes.append(Fixed(add(axis.start, mul(axis.step, at))))
+            continue
+        wanted = as_int(position)
+        if wanted is None:
+            return None
+        checks.append(Check(wanted, axis.length))
+        at = wanted
+        if at.low is None or at.low < 0:
+            at = ite(ge0(at), at, add(at, axis.length))
         axes.append(Fixed(add(axis.start, mul(axis.step, at))))
     return View(view.array, tuple(axes)), tuple(checks)
 

@@ -387,7 +387,7 @@ def function(p: TypePass, node: Function, first: TileType | None) -> Known:
 def _no_row(name: str) -> tuple[str, str]:
     import tilecheck
 
-    if name in tilecheck.__all__:
+    if name in dir(tilecheck):
         return "usage", f"`{name}` belongs to the host and is called in a kernel"
     return "usage", f"kernels have no op `{name}`"
 

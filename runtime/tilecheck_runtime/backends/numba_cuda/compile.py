@@ -50,8 +50,11 @@ def compile_ptx(
     capability: tuple[int, int],
     *,
     blocks_per_multiprocessor: int = 1,
+    accelerated: bool = False,
 ) -> tuple[str, str]:
-    """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter."""
+    """The PTX of function `name` defined by `source`, and its entry symbol. `formats` has a letter per parameter;
+    `accelerated` names the architecture-specific target.
+    """
     from numba import types
 
     file = generated.place("numba-cuda", name, source)
@@ -59,10 +62,14 @@ def compile_ptx(
     exec(compile(source, file, "exec"), scope)
     signature = types.void(*(getattr(types, _PARAMETER[f]) for f in formats))
     try:
-        return numba_ptx(scope[name], signature, threads, capability, resident=blocks_per_multiprocessor)
+        ptx, entry = numba_ptx(scope[name], signature, threads, capability, resident=blocks_per_multiprocessor)
     except CompileFailed as error:
         error.source = source
         raise
+    if accelerated:
+        # numba takes a compute capability, which has no such letter.
+        ptx = re.sub(r"^(\.target sm_\d+)\b", r"\1a", ptx, flags=re.MULTILINE)
+    return ptx, entry
 
 
 def numba_ptx(
@@ -123,6 +130,7 @@ def build(
     capability: tuple[int, int],
     *,
     blocks_per_multiprocessor: int = 1,
+    accelerated: bool = False,
 ) -> Binary:
     """Source to cubin in one step, by way of the disk cache if that is on.
 
@@ -138,6 +146,7 @@ def build(
         capability,
         blocks_per_multiprocessor,
         generated.folder() is not None,
+        accelerated,
     )
     kept = disk_cache.read(key)
     if kept is not None:
@@ -151,8 +160,9 @@ def build(
         threads,
         capability,
         blocks_per_multiprocessor=blocks_per_multiprocessor,
+        accelerated=accelerated,
     )
-    image = link([ptx], capability)
+    image = link([ptx], capability, accelerated=accelerated)
     disk_cache.write(key, entry.encode() + b"\n" + image)
     return Binary(entry, image, ptx, capability)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tilecheck.ir.compilers import PRODUCTS
 from tilecheck.ir.kernel import (
     Assert,
     Assign,
@@ -61,7 +62,7 @@ from tilecheck.ir.types import (
 )
 from tilecheck.ops.row import operators
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends.numba_cuda import accesses, blocks, mapped, products, reductions, tiles
+from tilecheck_runtime.backends.numba_cuda import accesses, blocks, mapped, products, reductions, tiles, warpgroup
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, depths, pipelined
@@ -70,7 +71,7 @@ from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import literal, scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
-from tilecheck_runtime.backends.numba_cuda.staging import Use, find_stagings, settle_staging
+from tilecheck_runtime.backends.numba_cuda.staging import Staging, Use, find_stagings, settle_staging
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
@@ -87,7 +88,8 @@ class NoLowering(Exception):
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """Generated code: `formats` has a letter per parameter (see `driver.Packed`), `shared` is in bytes. `identity` tells
-    kernels with the same text but other layouts, facts or maps apart.
+    kernels with the same text but other layouts, facts or maps apart. `accelerated` code runs on no other architecture
+    than the one it was made for, not even a later one.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Lowered:
     resident: int
     shared: int
     checks: bool
+    accelerated: bool
 
 
 _SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
@@ -115,6 +118,7 @@ class Lowering:
         maps: Mapping[str, tuple[int, ...]],
         threads: int | None,
         depth: Depth,
+        warpgroups: bool,
     ) -> None:
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
@@ -129,7 +133,8 @@ class Lowering:
         self.depth = depth
         stagings = find_stagings(self.kernel, self.types, facts) if depth.stages else ()
         staged = tuple(product for staging in stagings for product in staging.products)
-        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged)
+        grouped = self._grouped(stagings) if warpgroups else None
+        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped)
         settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
         self.stagings = {staging.loop: staging for staging in settled if staging.uses}
         self.rings: dict[For, Ring] = {}
@@ -147,6 +152,18 @@ class Lowering:
                 self.own[kind.name] = tuple(self.extent(e) for e in kind.shape)
         self._loops = 0
         self._returns: list[tuple[str | None, bool]] = []
+
+    def _grouped(self, stagings: Sequence[Staging]) -> int | None:
+        """The threads of a block whose warpgroups compute all of the kernel's products; None if they cannot."""
+        products = [node for node in self.types if isinstance(node, OpCall | Binary) and node.op in PRODUCTS]
+        counts: set[int | None] = set()
+        for node in products:
+            complete = isinstance(node, OpCall) and any(staging.complete(node) for staging in stagings)
+            if not isinstance(node, OpCall) or not complete:
+                return None
+            left = self.tile_type(node.args[0])
+            counts.add(warpgroup.threads_for(left.dtype.name, tile_shape(self.tile_type(node)), tile_shape(left)[-1]))
+        return counts.pop() if len(counts) == 1 else None
 
     def block_ids(self) -> None:
         """Bind b0, b1, b2."""
@@ -462,33 +479,28 @@ def lower(
     maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
     capability: tuple[int, int] = (8, 0),
+    warpgroups: bool = True,
 ) -> Lowered:
     """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
     parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
 
-    Loads run ahead as far as the shared memory of `capability` allows.
+    Loads run ahead as far as the shared memory of `capability` allows. `warpgroups` may compute the products where the
+    device has them.
     """
-    shallow = Depth(0, 1)
-    low = _lowering(report, facts, maps or {}, threads, Depth(2, 1) if capability >= (8, 0) else shallow)
+
+    def attempt(depth: Depth) -> Lowering:
+        low = Lowering(report, facts, maps or {}, threads, depth, warpgroups and capability == (9, 0))
+        low.block_ids()
+        low.body(report.kernel.body)
+        return low
+
+    low = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))
     if low.stagings:
         for depth in depths(low.plan.resident):
-            low = _lowering(report, facts, maps or {}, threads, depth)
+            low = attempt(depth)
             if depth.fits(capability, low.out.shared_bytes):
                 break
     return _lowered(low)
-
-
-def _lowering(
-    report: TileReport,
-    facts: Mapping[str, Facts],
-    maps: Mapping[str, tuple[int, ...]],
-    threads: int | None,
-    depth: Depth,
-) -> Lowering:
-    low = Lowering(report, facts, maps, threads, depth)
-    low.block_ids()
-    low.body(report.kernel.body)
-    return low
 
 
 def _lowered(low: Lowering) -> Lowered:
@@ -533,4 +545,5 @@ def _lowered(low: Lowering) -> Lowered:
         low.depth.resident if low.stagings else low.plan.resident,
         low.out.shared_bytes,
         low.checks,
+        bool(low.plan.grouped),
     )

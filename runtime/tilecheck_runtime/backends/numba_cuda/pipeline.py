@@ -13,6 +13,9 @@ With three stages the loop of a matrix product becomes
         acc = mma_0(ring + full, ring + full + 16384, acc)
     leave_0()
 
+Where warpgroups compute the products (see `warpgroup`), the copies are started between the issue of the first product and
+its end, while the tensor cores are busy.
+
 Invariant: one barrier a round. It follows the wait of every thread for its own copies, so the stage of round k is whole;
 and every thread passes it after its reads of round k - 1, so that stage may be filled again. A group is committed in every
 round, also when there is nothing left to fetch, so `wait_group` counts rounds.
@@ -23,14 +26,14 @@ buffer is theirs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from tilecheck.ir.kernel import For
-from tilecheck_runtime.backends.numba_cuda import swizzle
+from tilecheck.ir.kernel import For, OpCall
+from tilecheck_runtime.backends.numba_cuda import swizzle, warpgroup
 from tilecheck_runtime.backends.numba_cuda.accesses import index_tests, index_text, place
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value
@@ -67,10 +70,14 @@ def depths(resident: int) -> tuple[Depth, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The stages of one loop while its body is lowered: the text of the full stage's offset, and where tiles lie in it."""
+    """The stages of one loop while its body is lowered: the text of the full stage's offset, where tiles lie in it, and
+    the product that starts the copies of a later round, if one does.
+    """
 
     full: str
     starts: Mapping[Ahead, int]
+    starter: OpCall | None
+    refill: Callable[[], None]
 
 
 def pipelined(low: Lowering, node: For, staging: Staging) -> None:
@@ -98,12 +105,18 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
         fetch()
         low.out.line(f"{fill} += {staging.size}")
     low.out.line(f"{full} = int64({ring})")
-    with low.out.block(f"for {target} in range({first}, {stop}):"):
-        low.out.line(f"{_effect(low, 'arrive')}()")
+
+    def refill() -> None:
         fetch()
         low.out.line(f"{fill} = {_next(fill, ring, last, staging.size)}")
+
+    starter = next((product for product in staging.products if product in low.plan.grouped), None)
+    with low.out.block(f"for {target} in range({first}, {stop}):"):
+        low.out.line(f"{_effect(low, 'arrive')}()")
+        if starter is None:
+            refill()
         before = low.out.take_shared()
-        low.rings[node] = Ring(full, starts)
+        low.rings[node] = Ring(full, starts, starter, refill)
         low.loop(node.body)
         del low.rings[node]
         used = low.out.take_shared()
@@ -160,7 +173,10 @@ def _effect(low: Lowering, what: str) -> str:
             swizzle.commit(builder)
         else:
             swizzle.wait(builder, pending if what == "arrive" else 0)
+            if grouped:
+                warpgroup.visible(builder)
             barrier(builder)
         return ()
 
-    return low.out.intrinsic(what, pending, 0, None, build)
+    grouped = bool(low.plan.grouped)
+    return low.out.intrinsic(what, (pending, grouped), 0, None, build)

@@ -55,6 +55,8 @@ _ACCUMULATORS_PER_THREAD: Final = 64
 _STAGED_ACCUMULATORS: Final = 128
 _STAGED_FEWEST: Final = 128
 _BESIDE_ACCUMULATORS: Final = 72
+# The same where operands stay in shared memory.
+_BESIDE_GROUPED: Final = 56
 
 SAME_LANE: Final = frozenset(ELEMENTWISE) | {"where", "astype", "isinf", "isfinite", "bitcast"}
 
@@ -100,6 +102,8 @@ class Plan:
     smallest: int
     types: Mapping[Node, Type]
     variables: dict[str, Layout] = field(default_factory=dict)
+    # The products that warpgroups compute.
+    grouped: frozenset[Node] = frozenset()
 
     def layout(self, shape: tuple[int, ...]) -> Layout:
         """Where a tile of `shape` lives unless it is an accumulator."""
@@ -139,6 +143,8 @@ class Plan:
         shape = tile_shape(z)
         if inner % 16:
             return None
+        if call in self.grouped:
+            return Fragments(shape, self.threads, (self.threads // 32, 1))
         warps = fits_fragments(shape, self.threads)
         return None if warps is None else Fragments(shape, self.threads, warps)
 
@@ -173,13 +179,16 @@ def make_plan(
     facts: Mapping[str, Facts],
     threads: int | None = None,
     staged: Sequence[OpCall] = (),
+    grouped: int | None = None,
 ) -> Plan:
     """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice; `staged` are the
-    products with operands that run ahead (see `staging`).
+    products with operands that run ahead (see `staging`); warpgroups compute all of them with `grouped` threads if given.
     """
     sizes = [prod(tile_shape(t)) for t in types.values() if isinstance(t, TileType)]
     products = [n for n in walk(*kernel.body) if isinstance(n, OpCall) and n.op in ("mma", "matmul")]
     largest = max(sizes, default=1)
+    if threads is None and grouped is not None:
+        threads = grouped
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
     if threads is None:
@@ -191,8 +200,11 @@ def make_plan(
     resident = _resident(threads, largest, bool(products))
     if staged:
         held = sum(prod(tile_shape(t)) for n in products if isinstance(t := types[n], TileType)) // threads
-        resident = max(1, min(2, 65536 // (threads * min(held + _BESIDE_ACCUMULATORS, 255))))
+        beside = _BESIDE_ACCUMULATORS if grouped is None else _BESIDE_GROUPED
+        resident = max(1, min(2, 65536 // (threads * min(held + beside, 255))))
     plan = Plan(threads, resident, min((SIZE[d] for d in dtypes), default=4), types)
+    if grouped == threads:
+        plan.grouped = frozenset(staged)
     _settle(plan, kernel)
     return plan
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilecheck.ir.kernel import Expr, OpCall
-from tilecheck_runtime.backends.numba_cuda import matrix
+from tilecheck_runtime.backends.numba_cuda import matrix, warpgroup
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, fits_fragments
 from tilecheck_runtime.backends.numba_cuda.pipeline import arrived
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
@@ -84,6 +84,8 @@ def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accum
     held_shapes = [shape for form, shape in zip(forms, shapes, strict=True) if form.layout is not None]
     low.out.shares(sum(matrix.shared_bytes(dtype, *shape) for shape in held_shapes))
     start = convert(low, low.tile(accumulator, target), target)
+    if node in low.plan.grouped:
+        return _grouped_product(low, node, target, (forms[0], texts[0]), (forms[1], texts[1]), start)
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
         return matrix.tensor_mma(builder, dtype, target, inner, (forms[0], args[0]), (forms[1], args[1]), args[2])
@@ -91,6 +93,34 @@ def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accum
     key = (dtype, *forms, target, inner)
     name = low.out.intrinsic("mma", key, 3, ("f32", target.registers), build)
     return low.bind("t", f"{name}({', '.join(texts)}, {start.name})", target, "f32")
+
+
+def _grouped_product(
+    low: Lowering,
+    node: OpCall,
+    target: Fragments,
+    a: tuple[matrix.Operand, str],
+    b: tuple[matrix.Operand, str],
+    start: Held,
+) -> Held:
+    """The same by warpgroups. The loop's next copies are started while its first product is under way."""
+    left = low.tile_type(node.args[0])
+    dtype, inner = left.dtype.name, tile_shape(left)[-1]
+
+    def begin(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return warpgroup.issue(builder, dtype, target, inner, (a[0], args[0][0]), (b[0], args[1][0]), args[2])
+
+    def end(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return warpgroup.finish(builder, args[0])
+
+    result = ("f32", target.registers)
+    name = low.out.intrinsic("wgmma", (dtype, a[0], b[0], target, inner), 3, result, begin)
+    begun = low.bind("t", f"{name}({a[1]}, {b[1]}, {start.name})", target, "f32")
+    for ring in low.rings.values():
+        if ring.starter is node:
+            ring.refill()
+    name = low.out.intrinsic("finish", target.registers, 1, result, end)
+    return low.bind("t", f"{name}({begun.name})", target, "f32")
 
 
 def lower_mma(low: Lowering, node: OpCall, want: Layout | None) -> Held:

@@ -97,6 +97,7 @@ def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tu
         lowered.threads,
         capability,
         blocks_per_multiprocessor=lowered.resident,
+        accelerated=lowered.accelerated,
     )
     return lowered, binary
 

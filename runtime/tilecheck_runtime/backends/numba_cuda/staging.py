@@ -102,6 +102,10 @@ class Staging:
     def products(self) -> tuple[OpCall, ...]:
         return tuple(dict.fromkeys(use.product for use in self.uses.values()))
 
+    def complete(self, product: OpCall) -> bool:
+        """Whether both operands of a product run ahead."""
+        return all(operand in self.uses for operand in product.args[:2])
+
     @property
     def size(self) -> int:
         """Bytes of one round's tiles."""

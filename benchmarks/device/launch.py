@@ -1,0 +1,99 @@
+"""What a launch of a small kernel costs the host, and the replay of a graph of 100.
+
+An add of 4096 elements: prepared, and built with all checks each time, against `cuLaunchKernel` on arguments packed once
+through cuda.bindings and against numba-cuda's own dispatch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from importlib import import_module
+from statistics import median
+from typing import Any
+
+from benchmarks.device import numba_peers
+from benchmarks.device.measure import Against, Bench, Line, Run, host_line, host_turns
+from tilecheck_runtime import kernels
+
+COUNT = 4096
+LAUNCHES = 1000
+NODES = 100
+
+
+def run(bench: Bench) -> None:
+    torch = bench.torch
+    z, x, y = (torch.ones(COUNT, device="cuda") for _ in range(3))
+    mine = bench.tensors(z, x, y)
+    numba = (numba_peers.launch(numba_peers.scalar_kernels(half=False)["add"], bench.handle, z, x, y), bench.wait)
+    numba[0]()
+    packed = _packed(bench, z, x, y)
+    peers: dict[str, tuple[tuple[Run, Run], float | None]] = {"numba-cuda": (numba, 0.25)}
+
+    again = bench.prepared(kernels.add(mine[0].partition(1024), mine[1], mine[2]))
+    prepared = (again, again.wait)
+    against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.3)} if packed is not None else {}
+    bench.add(host_line("host cost of a prepared launch", prepared, {**against, **peers}, LAUNCHES))
+    del again, prepared
+
+    pieces = mine[0].partition(1024)
+
+    def checked() -> None:
+        kernels.add(pieces, mine[1], mine[2]).run(bench.stream)
+
+    against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.8)} if packed is not None else {}
+    checked()
+    side = (checked, bench.stream.synchronize)
+    bench.add(host_line("host cost of a launch with all checks", side, {**against, **peers}, LAUNCHES))
+    bench.add(_graphs(bench, pieces, mine))
+
+
+def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:
+    """`cuLaunchKernel` of the same sum, compiled by CuPy, its arguments in place; None without CuPy."""
+    try:
+        cupy: Any = import_module("cupy")
+    except ImportError:
+        return None
+    driver: Any = import_module("cuda.bindings.driver")
+    code = (
+        'extern "C" __global__ void add(float* z, const float* x, const float* y, int n)'
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }"
+    )
+    kernel = cupy.RawKernel(code, "add")
+    handle = driver.CUfunction(kernel.kernel.ptr)
+    values = [ctypes.c_void_p(t.data_ptr()) for t in (z, x, y)] + [ctypes.c_int(COUNT)]
+    addresses = (ctypes.c_void_p * 4)(*(ctypes.addressof(v) for v in values))
+    raw, submit, stream = ctypes.addressof(addresses), driver.cuLaunchKernel, bench.handle
+
+    def launch(keep: Any = (kernel, values, addresses)) -> None:
+        submit(handle, 16, 1, 1, 256, 1, 1, 0, stream, raw, 0)
+
+    launch()
+    return launch
+
+
+def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> Line:
+    """Replay, from the call to the end on the device, of 100 sums that follow one another."""
+    torch, tc = bench.torch, bench.tc
+    with tc.CudaGraph.scope(bench.stream) as scope:
+        for _ in range(NODES):
+            scope.record(kernels.add(pieces, mine[1], mine[2]))
+    graph = scope.graph
+    z, x, y = (torch.ones(COUNT, device="cuda") for _ in range(3))
+    torch.add(x, y, out=z)
+    bench.wait()
+    theirs = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(theirs):
+        for _ in range(NODES):
+            torch.add(x, y, out=z)
+
+    def replay() -> None:
+        graph.launch().sync_on(bench.stream)
+
+    def their_replay() -> None:
+        theirs.replay()
+        torch.cuda.synchronize()
+
+    own, their = host_turns([(replay, bench.wait), (their_replay, bench.wait)], 100)
+    ratio = median(m / t for t, m in zip(their, own, strict=True))
+    against = (Against("torch's graph", median(their), ratio, at_most=1.0),)
+    return Line(f"replay of a graph of {NODES} launches", median(own), None, "", against)
