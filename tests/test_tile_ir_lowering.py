@@ -66,6 +66,10 @@ def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
     assert "ct.store(z, (ct.bid(0), ct.bid(1), ), acc)" in text
 
 
+def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:
+    assert "(8, 64), padding_mode=ct.PaddingMode.NEG_INF)" in lower(report_of(kernels, case("max_padded_f32"))).source
+
+
 def test_scalars_take_the_dtype_of_the_tile_they_meet(kernels: ModuleType) -> None:
     text = lower(report_of(kernels, case("full_block"))).source
     assert "ct.astype(ct.bid(0), ct.int32)" in text

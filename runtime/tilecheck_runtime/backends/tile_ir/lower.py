@@ -48,6 +48,7 @@ from tilecheck.ir.types import (
     DimType,
     IndexType,
     ScalarType,
+    StrType,
     SubTilesType,
     TensorType,
     TileType,
@@ -226,6 +227,9 @@ class Lowering(Texts):
                 text = self.variable(array)
                 if call.op == "load_like":
                     rest = rest[1:]
+                given = self.types.get(dict(call.kwargs).get("pad", call))
+                if isinstance(given, StrType | ScalarType):
+                    extra += f", padding_mode=ct.PaddingMode.{self._padding(given.value, call)}"
                 shared = source.access == "Shared" and call.op == "load"
                 index = (
                     "(" + "0, " * len(shape) + ")"
