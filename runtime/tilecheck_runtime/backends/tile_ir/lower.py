@@ -229,7 +229,7 @@ class Lowering(Texts):
                     rest = rest[1:]
                 given = self.types.get(dict(call.kwargs).get("pad", call))
                 if isinstance(given, StrType | ScalarType):
-                    extra += f", padding_mode=ct.PaddingMode.{self._padding(given.value, call)}"
+                    extra += f", padding_mode=ct.PaddingMode.{self.padding(given.value, call)}"
                 shared = source.access == "Shared" and call.op == "load"
                 index = (
                     "(" + "0, " * len(shape) + ")"
