@@ -20,7 +20,7 @@ from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLower
 __all__ = ["kernels"]
 
 # Rows that cuTile has no form for; each is refused by its name.
-REFUSED = {"fmod", "mul_hi", "expm1", "log1p", "rand", "randn", "random_bits", "philox", "scan", "reduce"}
+REFUSED = {"fma", "fmod", "mul_hi", "expm1", "log1p", "rand", "randn", "random_bits", "philox", "scan", "reduce"}
 
 
 def case(name: str) -> Case:

@@ -6673,8 +6673,45 @@ def squeeze(x: Tile[T, M, N, One, K], axis: Literal[2, -2], /) -> Tile[T, M, N, 
 def squeeze(x: Tile[T, M, N, K, One], axis: Literal[3, -1], /) -> Tile[T, M, N, K]:
     ...
 
-def concat(arrays: tuple[Tile[T, *tuple[Any, ...]], ...], /, axis: int=...) -> Tile[T, *tuple[Any, ...]]:
+@overload
+def concat(arrays: tuple[Tile[T, Any], ...], /, axis: Literal[0, -1]=...) -> Tile[T, Any]:
     """Tiles one after the other along `axis`; other extents are equal."""
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N], ...], /, axis: Literal[0, -2]=...) -> Tile[T, Any, N]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any], ...], /, axis: Literal[1, -1]) -> Tile[T, M, Any]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N, K], ...], /, axis: Literal[0, -3]=...) -> Tile[T, Any, N, K]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any, K], ...], /, axis: Literal[1, -2]) -> Tile[T, M, Any, K]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, Any], ...], /, axis: Literal[2, -1]) -> Tile[T, M, N, Any]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N, K, L], ...], /, axis: Literal[0, -4]=...) -> Tile[T, Any, N, K, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any, K, L], ...], /, axis: Literal[1, -3]) -> Tile[T, M, Any, K, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, Any, L], ...], /, axis: Literal[2, -2]) -> Tile[T, M, N, Any, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, K, Any], ...], /, axis: Literal[3, -1]) -> Tile[T, M, N, K, Any]:
     ...
 
 @overload

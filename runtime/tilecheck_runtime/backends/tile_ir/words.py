@@ -53,7 +53,6 @@ CALLS: Final = {
     "minimum": "ct.minimum({0}, {1}, propagate_nan=True)",
     "maximum": "ct.maximum({0}, {1}, propagate_nan=True)",
     "clip": "ct.minimum(ct.maximum({0}, {1}, propagate_nan=True), {2}, propagate_nan=True)",
-    "fma": "({0} * {1} + {2})",
     "ceil_div": "ct.cdiv({0}, {1})",
     "logical_not": "ct.bitwise_not({0})",
     "bitwise_invert": "ct.bitwise_not({0})",
