@@ -55,6 +55,7 @@ Result = TypeVar('Result', covariant=True, default=Any)
 Parameters = ParamSpec('Parameters')
 Scalar: TypeAlias = float | type[Dim]
 Pad: TypeAlias = Literal['zero', 'neg_zero', 'nan', 'inf', '-inf'] | float | None
+Rounding: TypeAlias = Literal['nearest', 'zero', 'up', 'down']
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 
 class Tile(Generic[T, *S]):
@@ -3261,64 +3262,64 @@ def autotune(kernel: Kernel[...], configs: Sequence[Mapping[str, Any]], make: Ca
     ...
 
 @overload
-def add(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def add(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
     ...
 
 @overload
-def add(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def add(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def add(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def add(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def add(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def add(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def add(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def add(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3330,64 +3331,64 @@ def add(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def subtract(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def subtract(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise difference `x - y`. Ints wrap."""
     ...
 
 @overload
-def subtract(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def subtract(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def subtract(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def subtract(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def subtract(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3399,64 +3400,64 @@ def subtract(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def multiply(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def multiply(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise product `x * y`. Ints wrap."""
     ...
 
 @overload
-def multiply(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def multiply(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def multiply(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def multiply(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def multiply(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3468,64 +3469,64 @@ def multiply(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
     ...
 
 @overload
-def divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def divide(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def divide(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def divide(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -4029,12 +4030,12 @@ def clip(x: float, low: float, high: float, /) -> float:
     ...
 
 @overload
-def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /) -> Tile[T, *S]:
+def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
     ...
 
 @overload
-def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /) -> Tile[T, *S]:
+def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5250,7 +5251,7 @@ def log1p(x: Scalar, /) -> float:
     ...
 
 @overload
-def sqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+def sqrt(x: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise square root; nan below 0."""
     ...
 

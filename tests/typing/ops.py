@@ -68,6 +68,10 @@ def elementwise(t: Square, column: Column, row: Row, plain: Plain, point: Point,
     assert_type(tc.sqrt(2), float)
     assert_type(tc.isnan(t), Tile[bool_, BM, BN])
     assert_type(tc.fma(t, t, 1.0), Square)
+    assert_type(tc.add(t, row, rounding="down"), Square)
+    assert_type(tc.sqrt(t, rounding="up", flush_to_zero=True), Square)
+    tc.divide(t, t, rounding="sideways")  # error: no such rounding
+    tc.pow(t, t, rounding="up")  # error: `pow` takes no rounding
     t + half  # error: dtypes differ
     t + tc.zeros(BN, BM)  # error: extents swapped
     t + tc.zeros(BM, BK)  # error: an extent differs

@@ -290,7 +290,9 @@ def _concatenations() -> tuple[str, ...]:
         for axis in range(rank):
             extents = ", ".join("Any" if at == axis else name for at, name in enumerate(_DIMS[:rank]))
             literal = f"Literal[{axis}, {axis - rank}]{' = ...' if axis == 0 else ''}"
-            lines.append(f"def concat(arrays: tuple[Tile[T, {extents}], ...], /, axis: {literal}) -> Tile[T, {extents}]")
+            lines.append(
+                f"def concat(arrays: tuple[Tile[T, {extents}], ...], /, axis: {literal}) -> Tile[T, {extents}]"
+            )
     return tuple(lines)
 
 

@@ -51,6 +51,7 @@ from tilecheck.ir.types import (
     DimType,
     IndexType,
     ScalarType,
+    StrType,
     SubTilesType,
     TensorType,
     TileType,
@@ -69,6 +70,8 @@ from tilecheck_runtime.backends.tile_ir.words import (
     MATH,
     NARROW,
     PADDING,
+    ROUNDED,
+    ROUNDINGS,
     ROWS,
     NoLowering,
     literal,
@@ -209,6 +212,8 @@ class Lowering:
         refused = self._refused(node)
         if refused is not None:
             raise NoLowering(refused, node)
+        if op in ROUNDED and node.kwargs:
+            return f"ct.{ROUNDED[op]}({', '.join(self.expr(a, self._meeting(node.args)) for a in node.args)}{self._asked(node)})"
         if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -227,6 +232,15 @@ class Lowering:
         if special is None:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
+
+    def _asked(self, node: OpCall) -> str:
+        """How a call asks its result to round."""
+        given = {name: self.types[value] for name, value in node.kwargs}
+        rounding, flush = given.get("rounding"), given.get("flush_to_zero")
+        # Exact to the last bit is what asking for the nearest number means.
+        mode = ROUNDINGS[rounding.value] if isinstance(rounding, StrType) else "RN"
+        flushes = isinstance(flush, ScalarType) and flush.value is True
+        return f", rounding_mode=ct.RoundingMode.{mode}, flush_to_zero={flushes}"
 
     def _refused(self, node: OpCall) -> str | None:
         """What Tile IR has not for the dtype at hand, in words."""
