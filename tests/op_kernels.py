@@ -186,6 +186,12 @@ def _reductions() -> Iterator[Case]:
                 name = f"{op}_{dtype}_{axis}"
                 tolerance = 64.0 if op in ("sum", "prod") else 0.0
                 yield Case(op, name, (dtype,), dtype, body, EVEN, domain=domain, tolerance=tolerance)
+    for dtype in ("f16", "f32"):
+        body = (
+            'a = tc.load_like(x, z, pad="-inf")\n    r = tc.max(a, axis=1, keepdims=True)\n'
+            "    z.store(tc.broadcast_to(r, (BM, BN)))"
+        )
+        yield Case("max", f"max_padded_{dtype}", (dtype,), dtype, body, domain=(-4, -1))
     for op in ("any", "all"):
         body = (
             f"a = tc.load_like(x, z)\n    r = tc.{op}(a > 0, axis=1, keepdims=True)\n"

@@ -143,6 +143,11 @@ def test_sources_are_kept_on_request_with_line_tables(
         compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
 
 
+def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:
+    (case,) = [c for c in CASES if c.name == "max_padded_f32"]
+    assert "'-inf'" in lowered(report_of(kernels, case)).identity
+
+
 def test_the_source_is_readable(kernels: ModuleType) -> None:
     (case,) = [c for c in CASES if c.name == "add_f32"]
     lines = lowered(report_of(kernels, case)).source.splitlines()

@@ -22,9 +22,9 @@ from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
-from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, swizzle, warpgroup
+from tilecheck_runtime.backends.numba_cuda import blocks, matrix, memory, reduction, swizzle, warpgroup
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
-from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Linear, fits_fragments
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Linear, Lines, fits_fragments
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import I16, I32, I64
@@ -179,7 +179,7 @@ def test_warpgroups_read_what_was_fetched(
     operands = matrix.Operand(None, forms[0], a_transposed), matrix.Operand(None, forms[1], b_transposed)
 
     def build(builder: Any, args: Any) -> Any:
-        left, right = (operands[0], args[0][0]), (operands[1], args[1][0])
+        left, right = (operands[0], args[0]), (operands[1], args[1])
         return warpgroup.finish(builder, warpgroup.issue(builder, "f16", layout, k, left, right, args[2]))
 
     start = RNG.standard_normal((m, n)).astype(np.float32)
@@ -208,6 +208,64 @@ def test_a_product_takes_one_operand_from_registers() -> None:
     np.testing.assert_allclose(gathered(layout, got), a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.parametrize("groups", [False, True], ids=["warps", "warpgroups"])
+@pytest.mark.parametrize("b_transposed", [False, True], ids=["kn", "nk"])
+def test_a_computed_left_operand_is_there_already(groups: bool, b_transposed: bool) -> None:
+    m, n, k, threads = 128, 32, 48, 256
+    a, b = RNG.standard_normal((m, k)).astype(np.float16), RNG.standard_normal((k, n)).astype(np.float16)
+    layout, own = Fragments((m, n), threads, (8, 1)), Fragments((m, k), threads, (8, 1))
+    stored = np.ascontiguousarray(b.T) if b_transposed else b
+    form = Swizzled(*stored.shape)
+    machine = Machine(threads, form.size + 1024, stored.tobytes())
+    fetched(machine, Fetch(form, stored.shape, (0, 1), (True, True), threads), stored, (0, 0), 0, 0)
+    left, right = matrix.Operand(own, ready=True), matrix.Operand(None, form, b_transposed)
+
+    def build(builder: Any, args: Any) -> Any:
+        values = [builder.trunc(v, I16) for v in args[0]]
+        if groups:
+            begun = warpgroup.issue(builder, "f16", layout, k, (left, values), (right, args[1]), args[2])
+            return warpgroup.finish(builder, begun)
+        return matrix.tensor_mma(builder, "f16", layout, k, (left, values), (right, args[1]), args[2])
+
+    start = RNG.standard_normal((m, n)).astype(np.float32)
+    got = machine.run(build, [scattered(own, a.view(np.int16).astype(np.int64)), [0], scattered(layout, start)])
+    np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+
+
+def test_rows_fold_within_a_warp_and_spread_without_a_move() -> None:
+    layout = Fragments((64, 48), 64, (2, 1))
+    lines = Lines((64, 1), 64, (2, 1))
+    tile = RNG.integers(-99, 99, (64, 48)).astype(np.float32)
+    fold = reduction.Fold(("f32",), (), lambda b, x, y: [b.fadd(x[0], y[0])])
+
+    def build(builder: Any, args: Any) -> Any:
+        return reduction.reduce_rows(builder, fold, layout, lines, args[0])
+
+    totals = Machine(64, 0, b"").run(build, [scattered(layout, tile)])
+    spread = [totals[lines.slot_of(layout, slot)] for slot in range(layout.registers)]
+    want = np.broadcast_to(tile.sum(axis=1, keepdims=True), tile.shape)
+    np.testing.assert_array_equal(gathered(layout, spread), want)
+
+
+@pytest.mark.parametrize("warps", [(2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("shape", [(64, 1), (1, 96)])
+def test_lines_stand_beside_the_accumulator(shape: tuple[int, int], warps: tuple[int, int]) -> None:
+    threads = 32 * warps[0] * warps[1]
+    layout, lines = Fragments((64, 96), threads, warps), Lines(shape, threads, warps)
+    assert lines.beside(layout)
+    own, theirs = places(lines), places(layout)
+    axis = 0 if shape[1] == 1 else 1
+    for slot in range(layout.registers):
+        np.testing.assert_array_equal(own[lines.slot_of(layout, slot)][axis], theirs[slot][axis])
+
+    def build(builder: Any, args: Any) -> Any:
+        return [builder.zext(lines.first(builder), I64)]
+
+    (first,) = Machine(threads, 0, b"").run(build, [])
+    held = own[:, axis][:, first != 0]
+    assert sorted(held.ravel().tolist()) == list(range(max(shape)))
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize("extents", [(64, 96), (61, 95), (17, 48)])
 @pytest.mark.parametrize("vectors", [True, False])
@@ -234,7 +292,7 @@ def test_an_accumulator_is_stored_where_it_belongs(dtype: str, extents: tuple[in
     np.testing.assert_array_equal(machine.memory.view(kind).reshape(want.shape), want)
 
 
-def places(layout: Fragments | Linear) -> Any:
+def places(layout: Fragments | Linear | Lines) -> Any:
     """Row and column of every register of every thread: (registers, 2, threads)."""
 
     def build(builder: Any, args: Any) -> Any:
@@ -245,7 +303,7 @@ def places(layout: Fragments | Linear) -> Any:
     return np.array(flat).reshape(layout.registers, 2, layout.threads)
 
 
-def scattered(layout: Fragments | Linear, tile: Any) -> list[Any]:
+def scattered(layout: Fragments | Linear | Lines, tile: Any) -> list[Any]:
     return [tile[row, column] for row, column in places(layout)]
 
 
@@ -360,21 +418,43 @@ def test_a_matrix_product_is_copied_by_16_bytes_with_one_barrier_a_round(capabil
 
 
 @compiled
-@pytest.mark.parametrize("sizes", [GEMM, {"BM": 128, "BN": 256, "BK": 64}], ids=str)
-def test_hopper_multiplies_by_warpgroups_while_copies_start(sizes: dict[str, int]) -> None:
+@pytest.mark.parametrize("columns, end", [(128, ["finish_0", "leave_0"]), (256, ["settle_0", "finish_0", "leave_0"])])
+def test_hopper_multiplies_by_warpgroups_while_copies_start(columns: int, end: list[str]) -> None:
+    sizes = {"BM": 128, "BN": columns, "BK": 64}
     code = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
-    order = [
-        line.split("(")[0].split(" = ")[-1] for line in in_loop(code.source) if "(" in line and "range" not in line
-    ]
-    assert [name for name in order if name != "int64"] == [
-        *("arrive_0", "wgmma_0", "fetch_0", "fetch_1", "commit_0", "finish_0", "leave_0", "store_f32_0")
-    ]
+    lines = [line for line in in_loop(code.source) if "(" in line and not line.startswith(("for ", "fill", "full"))]
+    order = [line.split("(")[0].split(" = ")[-1] for line in lines]
+    assert order == ["arrive_0", "wgmma_0", "fetch_0", "fetch_1", "commit_0", *end, "store_f32_0"]
     assert code.threads == 256
     ptx = ptx_of(code, (9, 0))
     assert ".target sm_90a" in ptx
     assert ptx.count("wgmma.mma_async") == sizes["BK"] // 16
     assert ptx.count("fence.proxy.async") == 2
     assert "ldmatrix" not in ptx
+
+
+def test_an_accumulator_that_the_loop_reads_is_complete_in_its_own_round() -> None:
+    sizes = {"BM": 128, "BN": 64, "BK": 64}
+    plain = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
+    scaled = source_of(halved_each_round, sizes, capability=(9, 0), warpgroups=True)
+    assert "settle" in plain.source and "acc = finish_0(acc)" in plain.source
+    assert "settle" not in scaled.source
+    assert in_loop(scaled.source).index("t_2 = finish_0(t_1)") < in_loop(scaled.source).index("acc = t_3")
+
+
+@pytest.mark.parametrize("warpgroups", [False, True])
+def test_attention_keeps_scores_and_weights_in_registers(warpgroups: bool) -> None:
+    sizes = {"BM": 128, "BN": 64, "D": 128}
+    code = source_of(library.attention, sizes, capability=(9, 0), warpgroups=warpgroups)
+    assert code.accelerated == warpgroups
+    start = code.source.index("for j in")
+    steps = code.source[start : code.source.index("leave", start)]
+    assert steps.count("fetch_0(k,") == steps.count("fetch_0(v,") == 1
+    # Nothing but the copies goes by way of shared memory.
+    assert not any(word in steps for word in ("load_f16", "move", "permute", "reshape"))
+    products = re.findall(r"\b(?:mma|wgmma)_\d\((\w+), full_0", steps)
+    assert products[0] == "queries"
+    assert len(products) == 2
 
 
 @pytest.mark.parametrize("sizes", [{"BM": 32, "BN": 128, "BK": 64}, {"BM": 64, "BN": 512, "BK": 32}], ids=str)
@@ -420,6 +500,17 @@ def read_twice(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y:
     for k in range(xs.num_tiles(1)):
         left = xs[tc.block_id(0), k]
         acc = tc.mma(left, ys[k, tc.block_id(1)], acc) + tc.sum(left.astype(f32))
+    z.store(acc)
+
+
+@tc.kernel
+def halved_each_round(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
+) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tc.mma(xs[tc.block_id(0), k], ys[k, tc.block_id(1)], acc) * 0.5
     z.store(acc)
 
 

@@ -7,11 +7,15 @@ from types import ModuleType
 
 import pytest
 
+import tilecheck as tc
 from tests.op_kernels import CASES, Case
 from tests.test_numba_cuda_lowering import ELSEWHERE, kernels, report_of
+from tilecheck.frontend.tile import read_function
 from tilecheck.ir.compilers import preference
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
+from tilecheck.verify.tile import check_kernel
+from tilecheck_runtime.backends.tile_ir import helpers
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin, missing
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
@@ -19,8 +23,11 @@ from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLower
 
 __all__ = ["kernels"]
 
-# Rows that cuTile has no form for; each is refused by its name.
-REFUSED = {"fma", "fmod", "mul_hi", "expm1", "log1p", "rand", "randn", "random_bits", "philox", "scan", "reduce"}
+
+class D48(tc.Dim, size=48): ...
+
+
+class D64(tc.Dim, size=64): ...
 
 
 def case(name: str) -> Case:
@@ -28,17 +35,35 @@ def case(name: str) -> Case:
     return found
 
 
-def test_every_row_lowers_or_is_refused_by_name() -> None:
-    lowered = set(INFIX) | set(CALLS) | set(MATH) | set(SPECIAL)
-    assert lowered | REFUSED | ELSEWHERE == set(OPS)
-    assert not lowered & REFUSED
+def test_every_row_lowers() -> None:
+    assert set(INFIX) | set(CALLS) | set(MATH) | set(SPECIAL) | helpers.ROWS | ELSEWHERE == set(OPS)
 
 
-@pytest.mark.parametrize("op", sorted(REFUSED))
-def test_a_refusal_names_the_row(kernels: ModuleType, op: str) -> None:
-    first = next(c for c in CASES if c.op == op)
-    with pytest.raises(NoLowering, match=f"`{op}`"):
-        lower(report_of(kernels, first))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_case_has_a_text(kernels: ModuleType, case: Case) -> None:
+    assert lower(report_of(kernels, case)).source.count("def ") >= 1
+
+
+def test_what_cutile_has_not_is_refused_by_name() -> None:
+    @tc.kernel
+    def wide(z: tc.Tensor[tc.Mut, tc.f32, D48]) -> None:
+        z.store(z.load() + 1.0)
+
+    @tc.kernel
+    def says(z: tc.Tensor[tc.Mut, tc.f32, D64]) -> None:
+        tc.print("block", tc.block_id(0))
+        z.store(z.load() + 1.0)
+
+    for kernel, words in ((wide, "a tile extent of 48, which is no power of two"), (says, "`print`")):
+        with pytest.raises(NoLowering, match=words):
+            lower(check_kernel(read_function(kernel.fn)))
+
+
+def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None:
+    text = lower(report_of(kernels, case("divide_f64_zero"))).source
+    assert "ct.truediv(a, b, rounding_mode=ct.RoundingMode.RZ, flush_to_zero=False)" in text
+    with pytest.raises(NoLowering, match="`fma` with `rounding`"):
+        lower(report_of(kernels, case("fma_f32_up")))
 
 
 def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
@@ -46,6 +71,10 @@ def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
     assert text.splitlines()[0] == "def mma_f16(z, x, y):"
     assert "acc = ct.mma(ct.load(x, (ct.bid(0), k, ), (64, 32)), ct.load(y, (k, ct.bid(1), ), (32, 32)), acc)" in text
     assert "ct.store(z, (ct.bid(0), ct.bid(1), ), acc)" in text
+
+
+def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:
+    assert "(8, 64), padding_mode=ct.PaddingMode.NEG_INF)" in lower(report_of(kernels, case("max_padded_f32"))).source
 
 
 def test_scalars_take_the_dtype_of_the_tile_they_meet(kernels: ModuleType) -> None:

@@ -82,6 +82,10 @@ class Machine:
         operands = [self.value(o) for o in node.operands]
         if isinstance(node, ir.instructions.ICMPInstr):
             return _compare(node.op, *operands)
+        if node.opname == "bitcast" and {"i32", "float"} == {str(node.type), str(node.operands[0].type)}:
+            kinds = (np.float32, np.int32) if str(node.type) == "i32" else (np.int32, np.float32)
+            moved = operands[0].astype(kinds[0]).view(kinds[1])
+            return moved if kinds[1] is np.float32 else moved.astype(np.int64)
         if isinstance(node, ir.instructions.ExtractValue):
             return operands[0][node.indices[0]]
         if isinstance(node, ir.instructions.GEPInstr):
@@ -111,6 +115,8 @@ class Machine:
     def call(self, node: Any) -> Any:
         callee = node.callee
         arguments = [self.value(a) for a in node.args]
+        if not isinstance(callee, ir.InlineAsm) and "shfl.sync.bfly" in callee.name:
+            return arguments[1][np.arange(self.threads) ^ arguments[2]]
         if not isinstance(callee, ir.InlineAsm):
             return np.arange(self.threads) if callee.name.endswith("tid.x") else None
         text = callee.asm
@@ -186,19 +192,17 @@ class Machine:
 
     def multiply_by_groups(self, text: str, arguments: Sequence[Lanes]) -> list[Lanes]:
         """`wgmma.m64nNk16`, f16 into f32, both operands by descriptor."""
-        steps = re.findall(r"m64n(\d+)k16\S* \{[^}]*\}, \$(\d+), \$(\d+), p, 1, 1, (\d), (\d);", text)
+        pattern = r"m64n(\d+)k16\S* \{[^}]*\}, (\{[^}]*\}|\$\d+), \$(\d+), p, 1, 1,(?: (\d),)? (\d);"
+        steps = re.findall(pattern, text)
         columns = int(steps[0][0])
         count = columns // 2
-        assert int(steps[0][1]) == count
-        totals = [values.astype(np.float64) for values in arguments[2 * len(steps) :]]
-        assert len(totals) == count
+        totals = [values.astype(np.float64) for values in arguments[len(arguments) - count :]]
         for group in range(0, self.threads, 128):
             total = np.zeros((64, columns))
             for _, left, right, left_major, right_major in steps:
-                a, b = (arguments[int(name) - count][group : group + 128] for name in (left, right))
-                assert len(set(a.tolist())) == len(set(b.tolist())) == 1
-                rows = self.described(int(a[0]), 64, left_major == "1")
-                total += rows @ self.described(int(b[0]), columns, right_major == "1").T
+                a, b = ([arguments[int(n) - count] for n in re.findall(r"\d+", text)] for text in (left, right))
+                rows = self.group_rows(a, group) if len(a) == 4 else self.described(a[0], group, 64, left_major == "1")
+                total += rows @ self.described(b[0], group, columns, right_major == "1").T
             for thread in range(128):
                 warp, lane = divmod(thread, 32)
                 for q in range(count):
@@ -206,8 +210,19 @@ class Machine:
                     totals[q][group + thread] += total[row, q // 4 * 8 + 2 * (lane % 4) + q % 2]
         return [values.astype(np.float32) for values in totals]
 
-    def described(self, descriptor: int, extent: int, major: bool) -> Lanes:
-        """The (extent, 16) elements that a descriptor names; `major`: neighbours in memory are not along k."""
+    def group_rows(self, words: Sequence[Lanes], group: int) -> Lanes:
+        """The 64 x 16 elements of A that a warpgroup holds in four registers a thread."""
+        rows = np.zeros((64, 16))
+        for thread in range(128):
+            warp, lane = divmod(thread, 32)
+            for q in range(4):
+                row, column = 16 * warp + lane // 4 + 8 * (q % 2), 2 * (lane % 4) + 8 * (q // 2)
+                rows[row, column : column + 2] = _halves(words[q][group + thread])
+        return rows
+
+    def described(self, descriptors: Lanes, group: int, extent: int, major: bool) -> Lanes:
+        """The (extent, 16) elements that a warpgroup's descriptor names; `major`: neighbours in memory are not along k."""
+        (descriptor,) = set(descriptors[group : group + 128].tolist())
         start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
         width = {1: 128, 2: 64, 3: 32}[descriptor >> 62 & 3]
         out = np.zeros((extent, 16), np.float64)
@@ -267,6 +282,8 @@ def _plain(node: Any, operands: Sequence[Lanes]) -> Lanes:
         vector[:, int(operands[2][0])] = operands[1]
         return vector
     left, right = operands
+    if node.opname == "fadd":
+        return left + right
     width = kind.width
     bare = [_unsigned(o, width) for o in operands]
     results: dict[str, Callable[[], Lanes]] = {

@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 from tilecheck_runtime.errors import TilecheckError
+from tilecheck_runtime.prepared import Prepared
 
 T = TypeVar("T")
 Run = Callable[[], object]
@@ -98,6 +99,10 @@ class Bench:
                     side()
                     last.record(self.theirs)
                 self.wait()
+        for side in sides:
+            # A prepared launch holds its arguments until it is waited for.
+            if isinstance(side, Prepared):
+                side.wait()
         return [[1000 * first.elapsed_time(last) for first, last in own] for own in marks]
 
     def compare(

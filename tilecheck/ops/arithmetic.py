@@ -217,7 +217,9 @@ def clip(x: Value, low: Value, high: Value, /) -> Value:
 def fma(
     x: Value, y: Value, z: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False
 ) -> Value:
-    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again. `tile-ir` may round the
+    product too.
+    """
     if not isinstance(x, float) and not hasattr(x, "dtype"):
         x = float(x)
     return lift(_as_asked("fma", exact.fma, rounding, flush_to_zero), x, y, z)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from llvmlite import ir
 
 from tilecheck.ir.kernel import Expr, OpCall
-from tilecheck.ir.types import IndexType, SubTilesType, TensorType, TileType, TupleType, ViewType
+from tilecheck.ir.types import IndexType, ScalarType, StrType, SubTilesType, TensorType, TileType, TupleType, ViewType
 from tilecheck_runtime.backends.numba_cuda import memory
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
 from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lower import Lowering
 
 _PADS: Final = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+def _pad(padding: str | float | None) -> float | None:
+    """What a padded lane reads, as a number."""
+    return _PADS[padding] if isinstance(padding, str) else padding
 
 
 def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
@@ -42,12 +47,15 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
     match source:
         case ViewType(array=array, permute=order, pad=padding):
             permute = order
-            pad = _PADS[padding] if isinstance(padding, str) else padding
+            pad = _pad(padding)
             index = index_text(low, rest)
         case SubTilesType(array=array):
             index, cut = index_text(low, rest), True
         case TensorType(name=array, access=access):
             rest = rest[1:] if call.op == "load_like" else rest
+            given = low.types.get(dict(call.kwargs).get("pad", call))
+            if isinstance(given, StrType | ScalarType):
+                pad = _pad(given.value)
             if access == "Shared" and call.op != "load_like":
                 index = "(" + "int64(0), " * len(shape) + ")"
             else:

@@ -161,7 +161,7 @@ def lower_atomic(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     """The atomics: every lane that is in the tile and let through by the mask updates its element once."""
     source, kind = low.types[node.args[0]], low.tile_type(node)
     assert isinstance(source, TensorType)
-    target = low.plan.layout(tile_shape(kind))
+    target = low.plan.apart(tile_shape(kind))
     dtype = low.facts[source.name].dtype
     count = 2 if node.op == "atomic_cas" else 1
     mask = _argument(node, 2 + count, "mask")

@@ -8,6 +8,7 @@ against that answer.
   Element (r, v) of thread t has the row-major index `(r * threads + t) * vector + v`.
 - `Whole`: every thread holds the whole (small) tile, the usual form of a reduced value.
 - `Fragments`: the accumulator of `mma.sync.m16n8`: each warp owns a rectangle of 16 x 8 pieces, 4 registers each.
+- `Lines`: a row or a column of values beside an accumulator; each thread holds those of its own rows or columns.
 
 Invariant: a value of one shape in one kernel has one `Linear` layout, because the vector width is chosen per shape; so
 elementwise chains never move data between threads.
@@ -225,7 +226,77 @@ class Fragments:
         return join_index(builder, self.shape, coordinates), valid
 
 
-Layout = Linear | Whole | Fragments
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Values for the rows, `shape` (..., M, 1), or the columns, (..., 1, N), of an accumulator with the same grid of warps.
+
+    Threads that share a row or a column hold the same value, so a value meets the accumulator without a move.
+    """
+
+    shape: tuple[int, ...]
+    threads: int
+    warps: tuple[int, int]
+
+    vector = 1
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether there is a value for each row."""
+        return self.shape[-1] == 1
+
+    @property
+    def registers(self) -> int:
+        m, n = self.shape[-2:]
+        return 2 * (m // self.warps[0] // 16) if self.of_rows else 2 * (n // self.warps[1] // 8)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def beside(self, fragments: Fragments) -> bool:
+        """Whether these are values for the rows or the columns of `fragments`."""
+        axis = -2 if self.of_rows else -1
+        same = (self.threads, self.warps) == (fragments.threads, fragments.warps)
+        return same and self.shape[axis] == fragments.shape[axis]
+
+    def slot_of(self, fragments: Fragments, slot: int) -> int:
+        """The register here that belongs to the row or column of `slot` there."""
+        row, column = fragments.fixed(slot)
+        return row // 8 if self.of_rows else column // 8 * 2 + column % 8
+
+    def coordinates(self, builder: ir.IRBuilder, slot: int, bits: int = 32) -> tuple[list[Value], Value | None]:
+        """The coordinates of `slot`."""
+        m, n = self.shape[-2:]
+        whole = Fragments((m, 8 * self.warps[1]) if self.of_rows else (16 * self.warps[0], n), self.threads, self.warps)
+        row, column = whole.own(builder, bits)
+        zero = number(0, bits)
+        if self.of_rows:
+            last = [builder.add(row, number(8 * slot, bits)), zero]
+        else:
+            last = [zero, builder.add(column, number(slot // 2 * 8 + slot % 2, bits))]
+        return [zero] * (len(self.shape) - 2) + last, None
+
+    def row_major(self, builder: ir.IRBuilder, slot: int) -> tuple[Value, Value | None]:
+        """The row-major index of `slot`."""
+        coordinates, valid = self.coordinates(builder, slot)
+        return join_index(builder, self.shape, coordinates), valid
+
+    def first(self, builder: ir.IRBuilder) -> Value:
+        """Whether this thread is the first of those that hold its values."""
+        thread = thread_index(builder)
+        warp, lane = builder.lshr(thread, I32(5)), builder.and_(thread, I32(31))
+        if self.of_rows:
+            others = builder.or_(builder.and_(lane, I32(3)), builder.urem(warp, I32(self.warps[1])))
+        else:
+            others = builder.or_(builder.lshr(lane, I32(2)), builder.udiv(warp, I32(self.warps[1])))
+        return builder.icmp_unsigned("==", others, I32(0))
+
+
+Layout = Linear | Whole | Fragments | Lines
 
 
 def fits_fragments(shape: tuple[int, ...], threads: int) -> tuple[int, int] | None:

@@ -134,11 +134,12 @@ class Lowering:
         stagings = find_stagings(self.kernel, self.types, facts) if depth.stages else ()
         staged = tuple(product for staging in stagings for product in staging.products)
         grouped = self._grouped(stagings) if warpgroups else None
-        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped)
+        tall = any(staging.ahead(product) == (False, True) for staging in stagings for product in staging.products)
+        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped, tall)
         settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
         self.stagings = {staging.loop: staging for staging in settled if staging.uses}
         self.rings: dict[For, Ring] = {}
-        self._silent = frozenset(name for staging in self.stagings.values() for name in staging.names)
+        self._unspoken = frozenset(value for staging in self.stagings.values() for value in staging.unspoken)
         self._renamed: dict[str, str] = {}
         self.out = Writer()
         self.checks = False
@@ -158,8 +159,7 @@ class Lowering:
         products = [node for node in self.types if isinstance(node, OpCall | Binary) and node.op in PRODUCTS]
         counts: set[int | None] = set()
         for node in products:
-            complete = isinstance(node, OpCall) and any(staging.complete(node) for staging in stagings)
-            if not isinstance(node, OpCall) or not complete:
+            if not isinstance(node, OpCall) or not any(staging.ahead(node)[1] for staging in stagings):
                 return None
             left = self.tile_type(node.args[0])
             counts.add(warpgroup.threads_for(left.dtype.name, tile_shape(self.tile_type(node)), tile_shape(left)[-1]))
@@ -361,7 +361,7 @@ class Lowering:
             self.fault_unless(f"({' or '.join([*guards, inside])})", check.node.span.line)
 
     def _assign(self, target: str, value: Expr) -> None:
-        if target in self._silent:
+        if value in self._unspoken:
             return
         kind = self.types.get(value)
         if isinstance(kind, TileType):

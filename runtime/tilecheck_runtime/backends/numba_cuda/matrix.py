@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout
-from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float
+from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float, pack
 from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, scratch
 from tilecheck_runtime.backends.numba_cuda.swizzle import Lanes, Padded, Swizzled, arena, load_matrices
 
@@ -37,12 +37,31 @@ def shared_bytes(dtype: str, rows: int, columns: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Operand:
     """An operand of `tensor_mma`. `layout` is where a thread holds its share, None for a tile that stands in shared memory
-    in the form `swizzled`; `transposed`: its rows there are the operand's columns.
+    in the form `swizzled`; `transposed`: its rows there are the operand's columns. `ready`: the registers of the left
+    operand are those that the tensor cores take.
     """
 
     layout: Layout | None
     swizzled: Swizzled | None = None
     transposed: bool = False
+    ready: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether it goes from registers through shared memory."""
+        return self.layout is not None and not self.ready
+
+
+def left_registers(
+    builder: ir.IRBuilder, layout: Layout, values: Sequence[Value], piece: int, step: int
+) -> list[Value]:
+    """The four registers of A for 16 rows and columns 16 `step` and later, from a tile held like an accumulator."""
+    assert isinstance(layout, Fragments)
+    registers: list[Value] = []
+    for column in (2 * step, 2 * step + 1):
+        start = (piece * layout.pieces[1] + column) * 4
+        registers += [pack(builder, values[start : start + 2]), pack(builder, values[start + 2 : start + 4])]
+    return registers
 
 
 def _multiply(
@@ -72,9 +91,9 @@ def tensor_mma(
     An operand comes with its registers, or with the offset (i64) of its tile in the arena, see `swizzle`.
     """
     m, n = layout.shape[-2:]
-    first = shared_bytes(dtype, m, k) if a[0].layout is not None else 0
+    first = shared_bytes(dtype, m, k) if a[0].moves else 0
     held = [(a, 0, _pitch(dtype, k)), (b, first, _pitch(dtype, n))]
-    held = [(operand, start, pitch) for operand, start, pitch in held if operand[0].layout is not None]
+    held = [(operand, start, pitch) for operand, start, pitch in held if operand[0].moves]
     if held:
         barrier(builder)
         for (operand, values), start, pitch in held:
@@ -83,11 +102,19 @@ def tensor_mma(
         barrier(builder)
     row0, column0 = layout.warp_origin(builder)
     rows, columns = layout.pieces
-    left = _reader(builder, a, 0, _pitch(dtype, k), row0, 16 * rows, outer=not a[0].transposed)
+    left = None
+    if not a[0].ready:
+        left = _reader(builder, a, 0, _pitch(dtype, k), row0, 16 * rows, outer=not a[0].transposed)
     right = _reader(builder, b, first, _pitch(dtype, n), column0, 8 * columns, outer=not b[0].transposed, across=True)
 
     def fragments(step: int) -> tuple[list[list[Value]], list[list[Value]]]:
-        down = [load_matrices(builder, *_at(left, a[0], 16 * i, 16 * step), a[0].transposed) for i in range(rows)]
+        down: list[list[Value]] = []
+        for i in range(rows):
+            if left is None:
+                assert a[0].layout is not None
+                down.append(left_registers(builder, a[0].layout, a[1], i, step))
+            else:
+                down.append(load_matrices(builder, *_at(left, a[0], 16 * i, 16 * step), a[0].transposed))
         over: list[list[Value]] = []
         for pair in range(-(-columns // 2)):
             place = _at(right, b[0], 16 * step, 16 * pair)

@@ -17,7 +17,7 @@ from functools import reduce
 
 from llvmlite import ir
 
-from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear, Whole
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear, Lines, Whole
 from tilecheck_runtime.backends.numba_cuda.registers import (
     I1,
     I8,
@@ -232,7 +232,9 @@ def _store_whole(
 
 
 def _first_thread(builder: ir.IRBuilder, layout: Layout) -> Value | None:
-    """A tile that every thread holds is stored by one of them."""
+    """What several threads hold is stored by one of them."""
+    if isinstance(layout, Lines):
+        return layout.first(builder)
     if isinstance(layout, Whole):
         return builder.icmp_unsigned("==", thread_index(builder), I32(0))
     return None

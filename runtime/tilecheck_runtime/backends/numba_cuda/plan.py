@@ -34,12 +34,14 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.types import TileType, Type
+from tilecheck.ops.row import OPS
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import (
     WHOLE_LIMIT,
     Fragments,
     Layout,
     Linear,
+    Lines,
     Whole,
     fits_fragments,
 )
@@ -104,9 +106,16 @@ class Plan:
     variables: dict[str, Layout] = field(default_factory=dict)
     # The products that warpgroups compute.
     grouped: frozenset[Node] = frozenset()
+    # Whether each warp takes whole rows of every accumulator.
+    tall: bool = False
+    lines: dict[tuple[int, ...], Lines] = field(default_factory=dict)
 
     def layout(self, shape: tuple[int, ...]) -> Layout:
-        """Where a tile of `shape` lives unless it is an accumulator."""
+        """Where a tile of `shape` lives unless it is an accumulator: beside one, if it is a row or a column of it."""
+        return self.lines.get(shape) or self.apart(shape)
+
+    def apart(self, shape: tuple[int, ...]) -> Layout:
+        """The same with each element in one thread alone, or the whole tile in all of them."""
         size = prod(shape)
         if size <= WHOLE_LIMIT:
             return Whole(shape, self.threads)
@@ -143,10 +152,19 @@ class Plan:
         shape = tile_shape(z)
         if inner % 16:
             return None
-        if call in self.grouped:
-            return Fragments(shape, self.threads, (self.threads // 32, 1))
         warps = fits_fragments(shape, self.threads)
+        if warps is not None and (call in self.grouped or self.tall) and shape[-2] % (self.threads // 2) == 0:
+            warps = (self.threads // 32, 1)
         return None if warps is None else Fragments(shape, self.threads, warps)
+
+    def left(self, call: OpCall) -> Fragments | None:
+        """Where the left operand of a product stands if its registers are to be the tensor cores' own: a warp that has
+        whole rows of the accumulator needs the same rows of the operand and no others.
+        """
+        accumulator, kind = self.accumulator(call), self.types[call.args[0]]
+        if accumulator is None or accumulator.warps[1] != 1 or not isinstance(kind, TileType):
+            return None
+        return Fragments(tile_shape(kind), self.threads, accumulator.warps)
 
 
 def tile_shape(kind: TileType) -> tuple[int, ...]:
@@ -180,9 +198,11 @@ def make_plan(
     threads: int | None = None,
     staged: Sequence[OpCall] = (),
     grouped: int | None = None,
+    tall: bool = False,
 ) -> Plan:
     """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice; `staged` are the
     products with operands that run ahead (see `staging`); warpgroups compute all of them with `grouped` threads if given.
+    `tall`: the left operand of one is computed, so warps take whole rows.
     """
     sizes = [prod(tile_shape(t)) for t in types.values() if isinstance(t, TileType)]
     products = [n for n in walk(*kernel.body) if isinstance(n, OpCall) and n.op in ("mma", "matmul")]
@@ -192,21 +212,47 @@ def make_plan(
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
     if threads is None:
-        per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD
+        per_thread = _ACCUMULATORS_PER_THREAD if products else _per_thread(kernel, facts)
         threads = _FEWEST_THREADS
         while threads < _MOST_THREADS and threads * per_thread < largest:
             threads *= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
     resident = _resident(threads, largest, bool(products))
     if staged:
-        held = sum(prod(tile_shape(t)) for n in products if isinstance(t := types[n], TileType)) // threads
+        shapes = {tile_shape(t) for n in products if isinstance(t := types[n], TileType)}
+        held = sum(map(prod, shapes)) // threads
         beside = _BESIDE_ACCUMULATORS if grouped is None else _BESIDE_GROUPED
         resident = max(1, min(2, 65536 // (threads * min(held + beside, 255))))
-    plan = Plan(threads, resident, min((SIZE[d] for d in dtypes), default=4), types)
+    plan = Plan(threads, resident, min((SIZE[d] for d in dtypes), default=4), types, tall=tall)
     if grouped == threads:
         plan.grouped = frozenset(staged)
+    plan.lines = _lines(plan, products)
     _settle(plan, kernel)
+    for product in staged:
+        name, left = product.args[0], plan.left(product)
+        if isinstance(name, Name) and left is not None and not isinstance(plan.variables.get(name.id), Fragments):
+            plan.variables[name.id] = left
     return plan
+
+
+def _per_thread(kernel: Kernel, facts: Mapping[str, Facts]) -> int:
+    """Elements of a tile that a thread holds. A block that reduces has nothing to do before its loads are there, so
+    narrow ones load as many bytes a thread as wide ones.
+    """
+    widths = [SIZE[facts[p.name].dtype] for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
+    reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
+    return _ELEMENTS_PER_THREAD * (2 if reduces and min(widths, default=4) < 4 else 1)
+
+
+def _lines(plan: Plan, products: Sequence[OpCall]) -> dict[tuple[int, ...], Lines]:
+    """The rows and columns beside accumulators, where all accumulators agree on who holds them."""
+    found: dict[tuple[int, ...], set[Lines]] = {}
+    for product in products:
+        fragments = plan.accumulator(product) if product.op == "mma" else None
+        if fragments is not None and len(fragments.shape) == 2:
+            for shape in ((fragments.shape[0], 1), (1, fragments.shape[1])):
+                found.setdefault(shape, set()).add(Lines(shape, plan.threads, fragments.warps))
+    return {shape: lines.pop() for shape, lines in found.items() if len(lines) == 1 and prod(shape) > WHOLE_LIMIT}
 
 
 def _staged_threads(shapes: Sequence[tuple[int, ...]]) -> int:

@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck_runtime.backends.numba_cuda import matrix, warpgroup
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, fits_fragments
-from tilecheck_runtime.backends.numba_cuda.pipeline import arrived
+from tilecheck_runtime.backends.numba_cuda.pipeline import arrived, finisher
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
@@ -70,18 +70,19 @@ def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accum
     dtype = low.tile_type(operands[0]).dtype.name
     forms: list[matrix.Operand] = []
     texts: list[str] = []
-    for operand in operands:
+    for operand, own in zip(operands, (low.plan.left(node), None), strict=True):
         found = low.ring_of(operand)
         if found is None:
-            held = low.tile(operand, None)
-            forms.append(matrix.Operand(held.layout))
+            held = low.tile(operand, own)
+            held = held if own is None else convert(low, held, own)
+            forms.append(matrix.Operand(held.layout, ready=own is not None))
             texts.append(held.name)
         else:
             use, ring = found
             forms.append(matrix.Operand(None, use.ahead.form, use.transposed))
             texts.append(arrived(low, ring, use.ahead))
     shapes = (target.shape[-2], inner), (inner, target.shape[-1])
-    held_shapes = [shape for form, shape in zip(forms, shapes, strict=True) if form.layout is not None]
+    held_shapes = [shape for form, shape in zip(forms, shapes, strict=True) if form.moves]
     low.out.shares(sum(matrix.shared_bytes(dtype, *shape) for shape in held_shapes))
     start = convert(low, low.tile(accumulator, target), target)
     if node in low.plan.grouped:
@@ -108,19 +109,22 @@ def _grouped_product(
     dtype, inner = left.dtype.name, tile_shape(left)[-1]
 
     def begin(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return warpgroup.issue(builder, dtype, target, inner, (a[0], args[0][0]), (b[0], args[1][0]), args[2])
+        return warpgroup.issue(builder, dtype, target, inner, (a[0], args[0]), (b[0], args[1]), args[2])
 
-    def end(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return warpgroup.finish(builder, args[0])
+    def settle(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        warpgroup.settle(builder)
+        return ()
 
-    result = ("f32", target.registers)
-    name = low.out.intrinsic("wgmma", (dtype, a[0], b[0], target, inner), 3, result, begin)
+    key = (dtype, a[0], b[0], target, inner)
+    name = low.out.intrinsic("wgmma", key, 3, ("f32", target.registers), begin)
     begun = low.bind("t", f"{name}({a[1]}, {b[1]}, {start.name})", target, "f32")
     for ring in low.rings.values():
         if ring.starter is node:
             ring.refill()
-    name = low.out.intrinsic("finish", target.registers, 1, result, end)
-    return low.bind("t", f"{name}({begun.name})", target, "f32")
+            if ring.overlaps:
+                low.out.line(f"{low.out.intrinsic('settle', None, 0, None, settle)}()")
+                return begun
+    return low.bind("t", f"{finisher(low, target.registers)}({begun.name})", target, "f32")
 
 
 def lower_mma(low: Lowering, node: OpCall, want: Layout | None) -> Held:

@@ -18,7 +18,7 @@ from math import prod
 from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear, Whole, split_index
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear, Lines, Whole, split_index
 from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value
 from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, private, put, scratch, shuffle_xor, thread_index
 
@@ -122,6 +122,20 @@ def reduce_axis(
             return _reduce_lanes(builder, fold, source, length, lines, target, slots)
         case _:
             return _reduce_shared(builder, fold, source, length, inner, target, parts)
+
+
+def reduce_rows(
+    builder: ir.IRBuilder, fold: Fold, source: Fragments, target: Lines, values: Sequence[Value]
+) -> list[Value]:
+    """Fold the columns of an accumulator of which a warp holds whole rows: in registers, then over the four lanes of a
+    row, all of which get the result.
+    """
+    totals: list[Values | None] = [None] * target.registers
+    for slot, value in enumerate(values):
+        line = target.slot_of(source, slot)
+        total = totals[line]
+        totals[line] = [value] if total is None else fold.combine(builder, total, [value])
+    return [_across_lanes(builder, fold, total, 4)[0] for total in totals if total is not None]
 
 
 def _spread_constant(folded: list[Values], target: Layout) -> list[list[Value]]:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Assign, Const, Expr, Function, Name, Node, OpCall, Return, TupleExpr
 from tilecheck.ir.types import ScalarType, TileType
 from tilecheck_runtime.backends.numba_cuda import elementwise, reduction
-from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Lines
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value, constant, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, retile
@@ -64,9 +64,32 @@ def lower_reduce(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     if axes == tuple(range(len(shape))) and len(shape) > 1 and not isinstance(held.layout, Fragments):
         held = retile(low, held, (prod(shape),))
         axes = (0,)
+    rows = _rows_of(held.layout, axes)
+    if rows is not None:
+        return retile(
+            low, cast_held(low, _reduce_rows(low, node.op, fold, held, rows), kind.dtype.name), tile_shape(kind)
+        )
     for axis in reversed(axes):
         held = _reduce_one(low, node.op, fold, held, axis)
     return retile(low, cast_held(low, held, kind.dtype.name), tile_shape(kind))
+
+
+def _rows_of(layout: Layout, axes: tuple[int, ...]) -> Lines | None:
+    """A value for each row, where `axes` fold the columns of an accumulator and each row lies in one warp."""
+    if not isinstance(layout, Fragments) or layout.warps[1] != 1 or axes != (len(layout.shape) - 1,):
+        return None
+    return Lines((*layout.shape[:-1], 1), layout.threads, layout.warps)
+
+
+def _reduce_rows(low: Lowering, op: str, fold: reduction.Fold, held: Held, target: Lines) -> Held:
+    source = held.layout
+    assert isinstance(source, Fragments)
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return reduction.reduce_rows(builder, fold, source, target, args[0])
+
+    name = low.out.intrinsic(op, (held.dtype, source), 1, (held.dtype, target.registers), build)
+    return low.bind("t", f"{name}({held.name})", target, held.dtype)
 
 
 def _reduce_one(low: Lowering, op: str, fold: reduction.Fold, held: Held, axis: int) -> Held:

@@ -17,7 +17,7 @@ Alternative that lost: ahead loads into registers. Three tiles of 128 x 64 take 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import copysign
 from typing import Final
@@ -34,6 +34,7 @@ from tilecheck.ir.kernel import (
     Expr,
     Extent,
     For,
+    ForIndices,
     Item,
     Kernel,
     Logic,
@@ -71,14 +72,14 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An operand of a product that is a load ahead. `transposed`: the tile's rows are the operand's columns; `names` are
-    the variables by way of which it gets there.
+    """An operand of a product that is a load ahead. `transposed`: the tile's rows are the operand's columns; `by_way_of`
+    are the values of the variables on its way there.
     """
 
     ahead: Ahead
     product: OpCall
     transposed: bool
-    names: tuple[str, ...]
+    by_way_of: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +95,17 @@ class Staging:
         return tuple(dict.fromkeys(use.ahead for use in self.uses.values()))
 
     @property
-    def names(self) -> frozenset[str]:
-        """The variables that get no value of their own."""
-        return frozenset(name for use in self.uses.values() for name in use.names)
+    def unspoken(self) -> frozenset[Node]:
+        """The values that are assigned to variables and never computed."""
+        return frozenset(value for use in self.uses.values() for value in use.by_way_of)
 
     @property
     def products(self) -> tuple[OpCall, ...]:
         return tuple(dict.fromkeys(use.product for use in self.uses.values()))
 
-    def complete(self, product: OpCall) -> bool:
-        """Whether both operands of a product run ahead."""
-        return all(operand in self.uses for operand in product.args[:2])
+    def ahead(self, product: OpCall) -> tuple[bool, bool]:
+        """Which operands of a product run ahead."""
+        return product.args[0] in self.uses, product.args[1] in self.uses
 
     @property
     def size(self) -> int:
@@ -130,32 +131,31 @@ class _Search:
         self.types = types
         self.facts = facts
         self.shared = {p.name for p in kernel.params if isinstance(p, TensorParam) and p.access is Access.SHARED}
-        nodes = list(walk(*kernel.body))
-        self.uses = Counter(n.id for n in nodes if isinstance(n, Name))
-        self.values: dict[str, list[Node]] = {}
-        for node in nodes:
-            if isinstance(node, Assign):
-                self.values.setdefault(node.target, []).append(node.value)
-            elif target := getattr(node, "target", None) or getattr(node, "result", None):
-                self.values.setdefault(target, []).append(node)
+        loops = [node for node in walk(*kernel.body) if isinstance(node, For)]
+        reads = Counter(node.id for node in walk(*kernel.body) if isinstance(node, Name))
+        local = {loop: dict(_local(loop)) for loop in loops}
+        inside = Counter(name for values in local.values() for name, (_, count) in values.items() for _ in range(count))
+        # The variables that a loop gives a value in each round and nobody reads in another place: name to value, readings.
+        self.local = {
+            loop: {name: value for name, value in values.items() if inside[name] == reads[name]}
+            for loop, values in local.items()
+        }
 
     def shape(self, expr: Expr) -> tuple[int, ...] | None:
         kind = self.types.get(expr)
         return tile_shape(kind) if isinstance(kind, TileType) else None
 
-    def trace(self, operand: Expr, product: OpCall, own: Sequence[Expr]) -> _Found | None:
-        """The load that `operand` renames; `own` are the values assigned in the loop itself."""
+    def trace(self, operand: Expr, product: OpCall, loop: For) -> _Found | None:
+        """The load that `operand` of a product in `loop` renames."""
         names: list[Name] = []
         steps: list[OpCall] = []
         expr = operand
         while not (isinstance(expr, OpCall) and expr.op == "load_tile"):
             if isinstance(expr, Name):
-                values = self.values.get(expr.id, [])
-                value = next((value for value in own if value in values), None)
-                if value is None or len(values) != 1:
+                if expr.id not in self.local[loop]:
                     return None
                 names.append(expr)
-                expr = value
+                expr = self.local[loop][expr.id][0]
             elif isinstance(expr, OpCall) and expr.op in _RENAMING:
                 steps.append(expr)
                 expr = expr.args[0]
@@ -234,6 +234,21 @@ class _Search:
         return True
 
 
+def _local(loop: For) -> Iterator[tuple[str, tuple[Expr, int]]]:
+    """The variables assigned once in a loop, by a statement of its body, before all their readings in it; with the value
+    and how many readings there are.
+    """
+    targets = Counter(node.target for node in walk(*loop.body) if isinstance(node, Assign | For | ForIndices))
+    for place, statement in enumerate(loop.body):
+        if isinstance(statement, Assign) and targets[statement.target] == 1:
+            early, late = (
+                sum(isinstance(node, Name) and node.id == statement.target for node in walk(*part))
+                for part in (loop.body[: place + 1], loop.body[place + 1 :])
+            )
+            if not early:
+                yield statement.target, (statement.value, late)
+
+
 def _adds_nothing(pad: str | float | None) -> bool:
     """Whether zeros may stand for what lies outside: they are asked for, or nobody looks."""
     return pad in (None, "zero") or (isinstance(pad, int | float) and pad == 0 and copysign(1, pad) > 0)
@@ -258,7 +273,7 @@ def _in_loop(search: _Search, loop: For) -> Staging:
         if not (isinstance(product, OpCall) and product.op == "mma"):
             continue
         for operand in product.args[:2]:
-            found = search.trace(operand, product, own)
+            found = search.trace(operand, product, loop)
             ahead = None if found is None else aheads.get(found.load) or search.ahead(found, loop, changing)
             if found is not None and ahead is not None:
                 aheads[found.load] = ahead
@@ -267,19 +282,23 @@ def _in_loop(search: _Search, loop: For) -> Staging:
         loop,
         {
             f.operand: Use(
-                aheads[f.load], f.product, f.axes[0] != aheads[f.load].axes[0], tuple(name.id for name in f.names)
+                aheads[f.load],
+                f.product,
+                f.axes[0] != aheads[f.load].axes[0],
+                tuple(search.local[loop][name.id][0] for name in f.names),
             )
-            for f in _nobody_else(search, traced)
+            for f in _nobody_else(search, loop, traced)
         },
     )
 
 
-def _nobody_else(search: _Search, traced: Sequence[_Found]) -> list[_Found]:
+def _nobody_else(search: _Search, loop: For, traced: Sequence[_Found]) -> list[_Found]:
     """The operands whose variables nobody else reads; a load with another reader is needed in registers anyway."""
     kept = list(traced)
     while True:
         read = Counter(name.id for name in {name for found in kept for name in found.names})
-        bad = {found.load for found in kept if any(read[name.id] != search.uses[name.id] for name in found.names)}
+        other = {name for name, (_, count) in search.local[loop].items() if read[name] != count}
+        bad = {found.load for found in kept if any(name.id in other for name in found.names)}
         if not bad:
             return kept
         kept = [found for found in kept if found.load not in bad]

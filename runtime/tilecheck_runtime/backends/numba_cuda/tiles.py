@@ -15,7 +15,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck.ir.types import TileType
 from tilecheck_runtime.backends.numba_cuda import elementwise, exchange
-from tilecheck_runtime.backends.numba_cuda.layout import Layout, join_index
+from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Lines, join_index
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import (
     I1,
@@ -68,12 +68,29 @@ def convert(low: Lowering, held: Held, target: Layout) -> Held:
         return held
     shape, goal = held.layout.shape, target.shape
     source = held.layout
-    low.out.shares(exchange.shared_bytes(held.dtype, source))
+    if isinstance(source, Lines) and isinstance(target, Fragments) and source.beside(target):
+        return _beside(low, held, source, target)
+    registers = exchange.in_place(source, target)
+    if registers is None:
+        low.out.shares(exchange.shared_bytes(held.dtype, source))
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        if registers is not None:
+            return [args[0][register] for register in registers]
         return exchange.remap(builder, held.dtype, source, target, args[0], broadcast_map(shape, goal))
 
     name = low.out.intrinsic("move", (held.dtype, source, target), 1, (held.dtype, target.registers), build)
+    return low.bind("t", f"{name}({held.name})", target, held.dtype)
+
+
+def _beside(low: Lowering, held: Held, source: Lines, target: Fragments) -> Held:
+    """A row's or a column's value for each of its elements; every thread has them already."""
+    slots = [source.slot_of(target, slot) for slot in range(target.registers)]
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return [args[0][slot] for slot in slots]
+
+    name = low.out.intrinsic("spread", (held.dtype, source, target), 1, (held.dtype, target.registers), build)
     return low.bind("t", f"{name}({held.name})", target, held.dtype)
 
 
@@ -265,6 +282,9 @@ def retile(low: Lowering, held: Held, shape: tuple[int, ...]) -> Held:
     if held.layout.shape == shape:
         return held
     source, target = held.layout, low.plan.layout(shape)
+    if isinstance(source, Fragments) and shape[-2:] == source.shape[-2:]:
+        # Axes of extent 1 come or go: the registers stay.
+        return Held(held.name, Fragments(shape, source.threads, source.warps), held.dtype)
     if exchange.needs_exchange(source, target) or source.registers != target.registers:
         low.out.shares(exchange.shared_bytes(held.dtype, source))
 

@@ -2,7 +2,8 @@
 
 Four warps compute 64 rows and all N columns of the accumulator; warp w of the block owns rows 16 w to 16 w + 15, which is
 the `Fragments` layout with all warps down. The operands are the swizzled tiles of a pipelined loop (see `swizzle`), whose
-form is the hardware's own, so a tile is named by its address, two strides and the width of the swizzle.
+form is the hardware's own, so a tile is named by its address, two strides and the width of the swizzle. The left operand
+may come in registers instead: a tile held like an accumulator is there already, as the weights of an attention are.
 
 `issue` starts the products of one round and returns accumulators that are still being written; only `finish` may touch
 them. Between the two the block may start copies and compute what does not need the accumulators.
@@ -19,7 +20,7 @@ from typing import Final
 from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments
-from tilecheck_runtime.backends.numba_cuda.matrix import TENSOR_DTYPES, Operand
+from tilecheck_runtime.backends.numba_cuda.matrix import TENSOR_DTYPES, Operand, left_registers
 from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.shared import thread_index
 from tilecheck_runtime.backends.numba_cuda.swizzle import Swizzled, arena
@@ -63,43 +64,58 @@ def issue(
     dtype: str,
     layout: Fragments,
     k: int,
-    a: tuple[Operand, Value],
-    b: tuple[Operand, Value],
+    a: tuple[Operand, Sequence[Value]],
+    b: tuple[Operand, Sequence[Value]],
     accumulator: Sequence[Value],
 ) -> list[Value]:
-    """Start `accumulator + a @ b`. The operands are tiles at offsets (i64) in the arena; K a multiple of 16."""
-    (left, left_offset), (right, right_offset) = a, b
-    assert left.swizzled is not None
+    """Start `accumulator + a @ b`. Tiles in shared memory come as offsets (i64) in the arena; A may come as registers that
+    are `ready`. K a multiple of 16.
+    """
+    (left, left_values), (right, right_values) = a, b
     assert right.swizzled is not None
-    group = builder.lshr(thread_index(builder), I32(7))
-    # The warpgroup's 64 rows: rows of the tile, or its columns, which are one panel.
-    share = left.swizzled.panel_bytes if left.transposed else ROWS * left.swizzled.pitch
-    start = builder.add(arena(builder, left_offset), builder.mul(group, I32(share)))
-    first = _descriptor(builder, left.swizzled, start)
-    second = _descriptor(builder, right.swizzled, arena(builder, right_offset))
     count = layout.registers
-    registers = ", ".join(f"${i}" for i in range(count))
-    majors = f"{int(left.transposed)}, {int(not right.transposed)}"
     operands: list[Value] = []
-    lines = ["{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.fence.sync.aligned;"]
+    places: list[str] = []
+    second = _descriptor(builder, right.swizzled, arena(builder, right_values[0]))
+    first = None if left.swizzled is None else _left_descriptor(builder, left, left.swizzled, left_values[0])
+    majors = "" if left.swizzled is None else f" {int(left.transposed)},"
     for step in range(k // 16):
-        steps = (
-            _along_k(left.swizzled, left.transposed, False, step),
-            _along_k(right.swizzled, right.transposed, True, step),
-        )
-        names = ", ".join(f"${count + len(operands) + i}" for i in range(2))
-        operands += [builder.add(base, I64(along // 16)) for base, along in zip((first, second), steps, strict=True)]
-        lines.append(
-            f"wgmma.mma_async.sync.aligned.m64n{layout.shape[-1]}k16.f32.{dtype}.{dtype} "
-            f"{{{registers}}}, {names}, p, 1, 1, {majors};"
-        )
-    lines.append("wgmma.commit_group.sync.aligned; }")
-    return _on_registers(builder, " ".join(lines), operands, accumulator)
+        start = count + len(operands)
+        if left.swizzled is None:
+            assert left.layout is not None
+            operands += left_registers(builder, left.layout, left_values, 0, step)
+            place = "{" + ", ".join(f"${start + i}" for i in range(4)) + "}"
+        else:
+            assert first is not None
+            operands.append(builder.add(first, I64(_along_k(left.swizzled, left.transposed, False, step) // 16)))
+            place = f"${start}"
+        operands.append(builder.add(second, I64(_along_k(right.swizzled, right.transposed, True, step) // 16)))
+        places.append(f"{place}, ${count + len(operands) - 1}")
+    registers = ", ".join(f"${i}" for i in range(count))
+    op = f"wgmma.mma_async.sync.aligned.m64n{layout.shape[-1]}k16.f32.{dtype}.{dtype}"
+    lines = [f"{op} {{{registers}}}, {place}, p, 1, 1,{majors} {int(not right.transposed)};" for place in places]
+    begin = "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.fence.sync.aligned;"
+    text = " ".join([begin, *lines, "wgmma.commit_group.sync.aligned; }"])
+    return _on_registers(builder, text, operands, accumulator)
+
+
+def _left_descriptor(builder: ir.IRBuilder, left: Operand, form: Swizzled, offset: Value) -> Value:
+    """The warpgroup's 64 rows: rows of the tile, or its columns, which are one panel."""
+    group = builder.lshr(thread_index(builder), I32(7))
+    share = form.panel_bytes if left.transposed else ROWS * form.pitch
+    return _descriptor(builder, form, builder.add(arena(builder, offset), builder.mul(group, I32(share))))
 
 
 def finish(builder: ir.IRBuilder, accumulator: Sequence[Value]) -> list[Value]:
     """The accumulators of `issue`, complete."""
     return _on_registers(builder, "wgmma.wait_group.sync.aligned 0;", (), accumulator)
+
+
+def settle(builder: ir.IRBuilder) -> None:
+    """Wait for all products but those of the last `issue`, whose operands may still be read."""
+    kind = ir.FunctionType(ir.VoidType(), [])
+    text = "wgmma.wait_group.sync.aligned 1;"
+    builder.call(ir.InlineAsm(kind, text, "~{memory}", side_effect=True), [])
 
 
 def _on_registers(
@@ -108,7 +124,8 @@ def _on_registers(
     """Inline PTX that changes `accumulator` in its registers."""
     count = len(accumulator)
     kind = ir.FunctionType(ir.LiteralStructType([FLOAT] * count), [o.type for o in operands] + [FLOAT] * count)
-    constraints = ",".join(["=f"] * count + ["l"] * len(operands) + [str(i) for i in range(count)] + ["~{memory}"])
+    letters = ["r" if o.type == I32 else "l" for o in operands]
+    constraints = ",".join(["=f"] * count + letters + [str(i) for i in range(count)] + ["~{memory}"])
     done = builder.call(ir.InlineAsm(kind, text, constraints, side_effect=True), [*operands, *accumulator])
     return [builder.extract_value(done, i) for i in range(count)]
 

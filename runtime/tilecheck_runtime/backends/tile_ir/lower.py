@@ -13,11 +13,9 @@ and turns off every later store of the block, since cuTile functions cannot leav
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import (
     Assert,
     Assign,
@@ -45,7 +43,6 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
     While,
-    walk,
 )
 from tilecheck.ir.types import (
     DimType,
@@ -60,23 +57,22 @@ from tilecheck.ir.types import (
     ViewType,
 )
 from tilecheck.verify.tile import TileReport
-from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.tile_ir import helpers
+from tilecheck_runtime.backends.tile_ir.mapped import for_indices
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
+from tilecheck_runtime.backends.tile_ir.texts import Texts
 from tilecheck_runtime.backends.tile_ir.words import (
-    ASSERTING,
     CALLS,
     CT_DTYPE,
     INFIX,
     MATH,
     NARROW,
-    PADDING,
     ROUNDED,
     ROUNDINGS,
     ROWS,
     NoLowering,
     literal,
 )
-from tilecheck_runtime.backends.tile_walk import walk_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,68 +85,10 @@ class Lowered:
     checks: bool
 
 
-class Lowering:
-    """The state of one lowering."""
-
-    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]], latency: int | None = None) -> None:
-        self.kernel = report.kernel
-        self.types: Mapping[Node, Type] = report.types
-        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
-        self.maps = maps
-        self.latency = latency
-        self.lines: list[str] = []
-        self.hoisted = report.hoisted
-        self.in_place: dict[Node, list[int]] = {}
-        for access in report.accesses:
-            if access.rung == "in-place":
-                self.in_place.setdefault(access.node, []).append(access.axis)
-        self.checks = has_checks(report)
-        self._indent = 1
-        self._inlined = 0
-        self.own = {
-            t.name: tuple(self.extent(e) for e in t.shape)
-            for t in self.types.values()
-            if isinstance(t, TensorType) and t.access in ("Mut", "Mapped") and t.shape is not None
-        }
+class Lowering(Texts):
+    """Expressions, memory and statements of one kernel as text."""
 
     # ---- text
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self._indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        self.line(head)
-        self._indent += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self._indent -= 1
-
-    def variable(self, name: str) -> str:
-        return name.replace(".", "__")
-
-    def extent(self, extent: object) -> int:
-        if isinstance(extent, int):
-            return extent
-        raise AssertionError(f"the extent {extent} is not bound: the kernel was not specialised")
-
-    def shape(self, kind: TileType) -> tuple[int, ...]:
-        """The extents of a tile, which cuTile wants to be powers of two."""
-        return tuple(self.extent(e) for e in kind.shape)
-
-    def constant_int(self, expr: Expr) -> int:
-        kind = self.types.get(expr)
-        if isinstance(expr, Const) and isinstance(expr.value, int):
-            return expr.value
-        if isinstance(expr, DimRef):
-            return self.dims[expr.key]
-        if isinstance(kind, ScalarType) and isinstance(kind.value, int):
-            return kind.value
-        if isinstance(kind, DimType):
-            return self.extent(kind.extent)
-        raise AssertionError("not a constant")
 
     # ---- expressions
 
@@ -209,11 +147,11 @@ class Lowering:
 
     def _call(self, node: OpCall) -> str:
         op = node.op
-        refused = self._refused(node)
-        if refused is not None:
-            raise NoLowering(refused, node)
-        if op in ROUNDED and node.kwargs:
-            return f"ct.{ROUNDED[op]}({', '.join(self.expr(a, self._meeting(node.args)) for a in node.args)}{self._asked(node)})"
+        helper = self._helper(node)
+        if helper is not None:
+            return helper
+        if op in ("fma", *ROUNDED) and node.kwargs:
+            return self._rounded(node)
         if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -233,25 +171,46 @@ class Lowering:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
 
-    def _asked(self, node: OpCall) -> str:
-        """How a call asks its result to round."""
+    def _rounded(self, node: OpCall) -> str:
+        """Arithmetic that is asked how to round."""
         given = {name: self.types[value] for name, value in node.kwargs}
+        if node.op not in ROUNDED:
+            raise NoLowering(f"`{node.op}` with `{next(iter(given))}`", node)
         rounding, flush = given.get("rounding"), given.get("flush_to_zero")
         # Exact to the last bit is what asking for the nearest number means.
         mode = ROUNDINGS[rounding.value] if isinstance(rounding, StrType) else "RN"
         flushes = isinstance(flush, ScalarType) and flush.value is True
-        return f", rounding_mode=ct.RoundingMode.{mode}, flush_to_zero={flushes}"
+        operands = ", ".join(self.expr(a, self._meeting(node.args)) for a in node.args)
+        return f"ct.{ROUNDED[node.op]}({operands}, rounding_mode=ct.RoundingMode.{mode}, flush_to_zero={flushes})"
 
-    def _refused(self, node: OpCall) -> str | None:
-        """What Tile IR has not for the dtype at hand, in words."""
-        dtype = self._meeting(node.args)
-        if dtype is None or dtype[0] not in "iu":
+    def _helper(self, node: OpCall) -> str | None:
+        """A call of a function that the text brings along, where cuTile's own does not do."""
+        if node.op not in helpers.ROWS:
             return None
-        if node.op == "pow":
-            return f"`pow` of `{dtype}` tiles"
-        if node.op in ("floor_divide", "remainder", "ceil_div") and dtype[0] == "u":
-            return f"`{node.op}` of `{dtype}` tiles"
-        return None
+        dtype = self._meeting(node.args)
+        if dtype is None:
+            return None
+        if dtype[0] not in "iu":
+            form = helpers.FLOATS.get(node.op)
+            texts = [self.expr(a, dtype) for a in node.args]
+            if form is not None and dtype in NARROW:
+                wide = [f"ct.astype({t}, ct.float32)" for t in texts]
+                return f"ct.astype({form.format(*wide)}, ct.{CT_DTYPE[dtype]})"
+            return None if form is None else form.format(*texts)
+        divisor = self.types.get(node.args[-1])
+        plain = node.op in INFIX and node.op != "pow" and isinstance(divisor, ScalarType) and bool(divisor.value)
+        if plain and (dtype[0] == "i" or node.op == "remainder"):
+            return None
+        table = helpers.SIGNED if dtype[0] == "i" else helpers.UNSIGNED
+        operands = [self.typed(a, dtype) for a in node.args]
+        return table[node.op].format(*operands, bits=int(dtype[1:]))
+
+    def typed(self, value: Expr, dtype: str) -> str:
+        """An operand as a tile of `dtype`: a constant gets the dtype that cuTile would not infer."""
+        text, kind = self.expr(value, dtype), self.types[value]
+        if isinstance(kind, ScalarType) and kind.value is not None:
+            return f"ct.astile({text}, dtype=ct.{CT_DTYPE[dtype]})"
+        return text
 
     def _matmul(self, node: Expr, left: Expr, right: Expr) -> str:
         kind = self.types[node]
@@ -267,18 +226,6 @@ class Lowering:
             return self.expr(items[0])
         return "(" + "".join(f"{self.expr(i)}, " for i in items) + ")"
 
-    def block_index(self, rank: int) -> str:
-        return "(" + "".join(f"ct.bid({axis}), " for axis in range(rank)) + ")"
-
-    def sub_array(self, array: str) -> str:
-        """The block's own tile of `array` as an array of its own, clipped at the array's edge."""
-        text = self.variable(array)
-        for axis, tile in enumerate(self.own[array]):
-            start = f"ct.bid({axis}) * {tile}"
-            stop = f"min({start} + {tile}, {self.variable(array)}.shape[{axis}])"
-            text = f"{text}.slice(axis={axis}, start={start}, stop={stop})"
-        return text
-
     def load(self, call: OpCall) -> str:
         source, kind = self.types[call.args[0]], self.types[call]
         assert isinstance(kind, TileType)
@@ -289,13 +236,16 @@ class Lowering:
                 if permute != tuple(range(len(shape))):
                     extra += f", order={permute}"
                 if pad is not None:
-                    extra += f", padding_mode=ct.PaddingMode.{self._padding(pad, call)}"
+                    extra += f", padding_mode=ct.PaddingMode.{self.padding(pad, call)}"
             case SubTilesType(array=array):
                 text, index = self.sub_array(array), self.index(rest)
             case TensorType(name=array):
                 text = self.variable(array)
                 if call.op == "load_like":
                     rest = rest[1:]
+                given = self.types.get(dict(call.kwargs).get("pad", call))
+                if isinstance(given, StrType | ScalarType):
+                    extra += f", padding_mode=ct.PaddingMode.{self.padding(given.value, call)}"
                 shared = source.access == "Shared" and call.op == "load"
                 index = (
                     "(" + "0, " * len(shape) + ")"
@@ -320,31 +270,6 @@ class Lowering:
             tiles = self.tile_count(source, axis, shape[axis])
             self.fault_unless(f"(0 <= {texts[axis]}) & ({texts[axis]} < {tiles})", call.span.line)
         return "(" + "".join(f"ct.where(ok, {t}, 0), " for t in texts) + ")"
-
-    def tile_count(self, source: Type, axis: int, tile: int) -> str:
-        """How many tiles of `tile` elements a view, tensor or the block's own tile has along `axis`."""
-        match source:
-            case SubTilesType(array=array):
-                return str(-(-self.own[array][axis] // tile))
-            case ViewType(array=array, permute=permute):
-                return f"ct.cdiv({self.variable(array)}.shape[{permute[axis]}], {tile})"
-            case TensorType(name=array):
-                return f"ct.cdiv({self.variable(array)}.shape[{axis}], {tile})"
-        raise AssertionError("tiles of something that has none")
-
-    def fault_unless(self, test: str, line: int) -> None:
-        """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
-        with self.block(f"if ok & ct.bitwise_not({test}):"):
-            number = "ct.bid(0) + ct.num_blocks(0) * (ct.bid(1) + ct.num_blocks(1) * ct.bid(2))"
-            self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
-            self.line("ok = False")
-
-    def _padding(self, pad: object, call: OpCall) -> str:
-        if isinstance(pad, str):
-            return PADDING[pad]
-        if pad == 0:
-            return "ZERO"
-        raise NoLowering(f"a padding of {pad}", call)
 
     def _store(self, call: OpCall) -> None:
         target, kind = self.types[call.args[0]], self.types[call.args[1]]
@@ -393,7 +318,7 @@ class Lowering:
                 self._user_assert(cond, node.span.line)
             case ForIndices():
                 self._before(node)
-                self._for_indices(node)
+                for_indices(self, node)
             case For(target=target, start=start, stop=stop, step=step, body=inner):
                 self._before(node)
                 bounds = ", ".join(self.expr(e) for e in (start, stop, step))
@@ -438,27 +363,6 @@ class Lowering:
             text = f"(ct.min(ct.astype({text}, ct.int32)) != 0)"
         self.fault_unless(text, line)
 
-    def _for_indices(self, node: ForIndices) -> None:
-        """The tiles that a block of a mapped partition visits."""
-        source = self.types[node.source.args[0]]
-        assert isinstance(source, TensorType)
-        if dict(node.source.kwargs).get("within") is not None:
-            raise NoLowering("`indices(within=...)`", node)
-        groups = self.maps[source.name]
-        if OWNED in groups:
-            raise NoLowering("an `OWNED` axis", node)
-        target, own = self.variable(node.target), self.own[source.name]
-        counts = [f"{target}_n{axis}" for axis in range(len(groups))]
-        for axis, count in enumerate(counts):
-            self.line(f"{count} = {self.tile_count(source, axis, own[axis])}")
-        lines, places = walk_lines(target, f"{target}_q", counts, groups)
-        with self.block(f"for {target}_p in range(ct.bid(0), {' * '.join(counts)}, ct.num_blocks(0)):"):
-            self.line(f"{target}_q = {target}_p")
-            for text in lines:
-                self.line(text)
-            self.line(f"{target} = ({''.join(f'{p}, ' for p in places)})")
-            self.body(node.body)
-
     def _assign(self, target: str, value: Expr) -> None:
         kind = self.types.get(value)
         if isinstance(kind, TileType | ScalarType | IndexType | TupleType | DimType):
@@ -474,14 +378,6 @@ class Lowering:
         last = node.body[-1]
         if last.value is not None and node.result is not None:
             self._assign(node.result, last.value)
-
-
-def has_checks(report: TileReport) -> bool:
-    """Whether a check remains in the kernel."""
-    if any(access.rung in CHECKED for access in report.accesses):
-        return True
-    asserts = (n for n in walk(*report.kernel.body) if isinstance(n, Assert | OpCall))
-    return any(isinstance(n, Assert) or n.op in ASSERTING for n in asserts)
 
 
 def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None, latency: int | None = None) -> Lowered:
@@ -503,4 +399,5 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
     if low.checks:
         parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
-    return Lowered(kernel.name, "\n".join([head, *low.lines, ""]), parameters, low.checks)
+    text = "\n".join([*low.functions, head, *low.lines, ""])
+    return Lowered(kernel.name, helpers.before(text) + text, parameters, low.checks)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tilecheck.ir.kernel import (
+    Assign,
     Const,
     Expr,
+    Function,
     OpCall,
+    Return,
     TupleExpr,
 )
 from tilecheck.ir.types import (
@@ -18,6 +22,7 @@ from tilecheck.ir.types import (
     TileType,
     ViewType,
 )
+from tilecheck_runtime.backends.tile_ir.mapped import at_text
 from tilecheck_runtime.backends.tile_ir.words import CT_DTYPE, NARROW, REDUCTIONS, NoLowering
 
 if TYPE_CHECKING:
@@ -167,10 +172,13 @@ def _concat(low: Lowering, node: OpCall) -> str:
     assert isinstance(parts, TupleExpr)
     axis = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("axis")
     at = low.constant_int(axis) % len(_shape(low, node)) if axis is not None else 0
-    if len(parts.items) != 2:
-        raise NoLowering(f"`concat` of {len(parts.items)} tiles", node)
-    first, second = (low.expr(item) for item in parts.items)
-    return f"ct.cat(({first}, {second}), {at})"
+    texts = [low.expr(item) for item in parts.items]
+    shapes = {low.shape(_tile(low, item)) for item in parts.items}
+    if len(shapes) > 1 or len(texts) & (len(texts) - 1):
+        raise NoLowering(f"`concat` of {len(texts)} tiles of {len(shapes)} shapes", node)
+    while len(texts) > 1:
+        texts = [f"ct.cat(({a}, {b}), {at})" for a, b in zip(texts[::2], texts[1::2], strict=True)]
+    return texts[0]
 
 
 def _places(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[str, str, str | None]:
@@ -200,24 +208,92 @@ def _gather(low: Lowering, node: OpCall) -> str:
     return f"ct.gather({array}, {index}{extra}, padding_value={'0' if pad is None else low.expr(pad)})"
 
 
-def _operand(low: Lowering, value: Expr, dtype: str) -> str:
-    """An operand of an atomic: a constant has the array's dtype, which cuTile does not infer."""
-    text, kind = low.expr(value, dtype), low.types[value]
-    if isinstance(kind, ScalarType) and kind.value is not None:
-        return f"ct.astile({text}, dtype=ct.{CT_DTYPE[dtype]})"
-    return text
-
-
 def _atomic(low: Lowering, node: OpCall) -> str:
+    """An update by element. Lanes that a mask or a failed check turns off go outside, where cuTile does nothing."""
     count = 2 if node.op == "atomic_cas" else 1
     array, index, mask = _places(low, node, _option(node, 2 + count, "mask"))
-    if mask is not None:
-        raise NoLowering(f"`{node.op}` with a mask", node)
+    given = node.args[1]
+    first, *rest = given.items if isinstance(given, TupleExpr) else (given,)
+    allowed = "ok" if mask is None else f"ct.astype({mask}, ct.bool_) & ok"
+    index = f"(ct.where({allowed}, {low.expr(first)}, -1), {''.join(f'{low.expr(i)}, ' for i in rest)})"
     dtype = _tile(low, node).dtype.name
-    values = ", ".join(_operand(low, v, dtype) for v in node.args[2 : 2 + count])
+    values = ", ".join(low.typed(v, dtype) for v in node.args[2 : 2 + count])
     name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
     return f"ct.{name}({array}, {index}, {values})"
 
+
+# Binary digits of a random float of each dtype.
+_DIGITS: Final = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+
+
+def _random(low: Lowering, node: OpCall) -> str:
+    """`random_bits`, `rand` and `randn`: lane i draws at `offset + i`."""
+    shape, given = _shape(low, node), dict(node.kwargs)
+    lanes = f"ct.reshape(ct.arange({math.prod(shape)}, dtype=ct.int64), {shape})"
+    counter, seed = f"{lanes} + {low.typed(given['offset'], 'i64')}", low.typed(given["seed"], "i64")
+    if node.op == "random_bits":
+        return f"_bits({counter}, {seed})"
+    dtype = _tile(low, node).dtype.name
+    if node.op == "rand":
+        text = f"_rand({counter}, {seed}, {_DIGITS[dtype]})"
+    else:
+        text = f"_randn({counter}, {seed}, {_DIGITS['f64' if dtype == 'f64' else 'f32']})"
+    return f"ct.astype({text}, ct.{CT_DTYPE[dtype]})" if dtype in NARROW else text
+
+
+def _philox(low: Lowering, node: OpCall) -> str:
+    return f"_bits(ct.astype({low.expr(node.args[0])}, ct.int64), {low.typed(node.args[1], 'i64')})"
+
+
+def _folded(low: Lowering, node: OpCall) -> str:
+    """`reduce` and `scan` with a device function.
+
+    cuTile wants an identity, which the function need not have: every lane carries whether it is there, and what is not
+    there leaves the other side as it is.
+    """
+    function, given = node.args[1], dict(node.kwargs)
+    if not isinstance(function, Function):
+        raise NoLowering(f"`{node.op}` of something that is no device function", node)
+    name = f"_fold{len(low.functions)}"
+    low.functions.append(_function_text(low, function, name, node))
+    tile = _tile(low, node.args[0])
+    zero = "False" if tile.dtype.name == "bool_" else "0.0" if tile.dtype.name[0] in "fb" else "0"
+    axis_expr = node.args[2] if len(node.args) > 2 else given.get("axis")
+    axis = low.constant_int(axis_expr) % len(tile.shape) if axis_expr is not None else 0
+    last = node.args[3] if len(node.args) > 3 else given.get("keepdims" if node.op == "reduce" else "reverse")
+    flag = isinstance(last, Const) and bool(last.value)
+    option = f"keepdims={flag}" if node.op == "reduce" else f"reverse={flag}"
+    there = f"ct.ones({low.shape(tile)}, ct.bool_)"
+    x = low.expr(node.args[0])
+    return f"ct.{node.op}(({x}, {there}), {axis}, {name}, ({zero}, False), {option})[0]"
+
+
+def _function_text(low: Lowering, function: Function, name: str, node: OpCall) -> str:
+    p, q = (low.variable(n) for n in function.params)
+    lines = [f"def {name}({p}, {p}_there, {q}, {q}_there):"]
+    result = low.variable(function.result)
+    for statement in function.body:
+        match statement:
+            case Assign(target=target, value=value):
+                lines.append(f"    {low.variable(target)} = {low.expr(value)}")
+            case Return(value=value) if value is not None:
+                lines.append(f"    {result} = {low.expr(value)}")
+                break
+            case _:
+                raise NoLowering(f"control flow in the function of `{node.op}`", statement)
+    lines.append(f"    alone = ct.where({p}_there, {p}, {q})")
+    lines.append(f"    return ct.where({p}_there & {q}_there, {result}, alone), {p}_there | {q}_there")
+    return "\n".join([*lines, "\n"])
+
+
+def _scalar_cast(low: Lowering, node: OpCall) -> str:
+    """`item`, `int`, `float`, `bool`: a rank-0 tile or a scalar as a scalar."""
+    kind, (value,) = low.types[node], node.args
+    assert isinstance(kind, ScalarType)
+    return f"ct.astype({low.expr(value)}, ct.{_SCALARS[kind.kind]})"
+
+
+_SCALARS: Final = {"int": "int64", "float": "float64", "bool": "bool_"}
 
 SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "load": lambda low, node: low.load(node),
@@ -253,5 +329,10 @@ SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "extract": _extract,
     "concat": _concat,
     "gather": _gather,
+    "at": at_text,
+    **dict.fromkeys(("random_bits", "rand", "randn"), _random),
+    "philox": _philox,
+    **dict.fromkeys(("reduce", "scan"), _folded),
+    **dict.fromkeys(("item", "int", "float", "bool"), _scalar_cast),
     **{f"atomic_{op}": _atomic for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")},
 }

@@ -53,7 +53,7 @@ CALLS: Final = {
     "minimum": "ct.minimum({0}, {1}, propagate_nan=True)",
     "maximum": "ct.maximum({0}, {1}, propagate_nan=True)",
     "clip": "ct.minimum(ct.maximum({0}, {1}, propagate_nan=True), {2}, propagate_nan=True)",
-    "ceil_div": "ct.cdiv({0}, {1})",
+    "fma": "({0} * {1} + {2})",
     "logical_not": "ct.bitwise_not({0})",
     "bitwise_invert": "ct.bitwise_not({0})",
     "hypot": "ct.sqrt({0} * {0} + {1} * {1})",
@@ -76,7 +76,7 @@ MATH: Final = {
     "acos": "ct.atan2(ct.sqrt(1 - {0} * {0}), {0})",
 }
 # Ops that compare at run time.
-ASSERTING: Final = frozenset({"device_assert", "gather"}) | {
+ASSERTING: Final = frozenset({"device_assert", "gather", "at"}) | {
     f"atomic_{op}" for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
 }
 PADDING: Final = {

@@ -1,0 +1,145 @@
+"""The text of one cuTile function while it is written, and what is known of the kernel: types, tiles, checks that stay.
+
+Invariant: every line stands in the block that is open, and a block is never empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tilecheck.ir.kernel import (
+    Assert,
+    Const,
+    DimRef,
+    Expr,
+    ForIndices,
+    Node,
+    OpCall,
+    walk,
+)
+from tilecheck.ir.types import (
+    DimType,
+    ScalarType,
+    SubTilesType,
+    TensorType,
+    TileType,
+    Type,
+    ViewType,
+)
+from tilecheck.verify.tile import TileReport
+from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.tile_ir.words import ASSERTING, PADDING, NoLowering
+
+
+class Texts:
+    """The state of one lowering."""
+
+    def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]], latency: int | None = None) -> None:
+        self.kernel = report.kernel
+        self.types: Mapping[Node, Type] = report.types
+        self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
+        self.maps = maps
+        self.latency = latency
+        self.lines: list[str] = []
+        # Functions of the user's that `reduce` and `scan` take, in front of the kernel.
+        self.functions: list[str] = []
+        self.hoisted = report.hoisted
+        self.in_place: dict[Node, list[int]] = {}
+        for access in report.accesses:
+            if access.rung == "in-place":
+                self.in_place.setdefault(access.node, []).append(access.axis)
+        self.checks = has_checks(report)
+        self._indent = 1
+        self._inlined = 0
+        self.own = {
+            t.name: tuple(self.extent(e) for e in t.shape)
+            for t in self.types.values()
+            if isinstance(t, TensorType) and t.access in ("Mut", "Mapped") and t.shape is not None
+        }
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self._indent += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._indent -= 1
+
+    def variable(self, name: str) -> str:
+        return name.replace(".", "__")
+
+    def extent(self, extent: object) -> int:
+        if isinstance(extent, int):
+            return extent
+        raise AssertionError(f"the extent {extent} is not bound: the kernel was not specialised")
+
+    def shape(self, kind: TileType) -> tuple[int, ...]:
+        """The extents of a tile, which cuTile wants to be powers of two."""
+        return tuple(self.extent(e) for e in kind.shape)
+
+    def constant_int(self, expr: Expr) -> int:
+        kind = self.types.get(expr)
+        if isinstance(expr, Const) and isinstance(expr.value, int):
+            return expr.value
+        if isinstance(expr, DimRef):
+            return self.dims[expr.key]
+        if isinstance(kind, ScalarType) and isinstance(kind.value, int):
+            return kind.value
+        if isinstance(kind, DimType):
+            return self.extent(kind.extent)
+        raise AssertionError("not a constant")
+
+    def block_index(self, rank: int) -> str:
+        return "(" + "".join(f"ct.bid({axis}), " for axis in range(rank)) + ")"
+
+    def sub_array(self, array: str) -> str:
+        """The block's own tile of `array` as an array of its own, clipped at the array's edge."""
+        text = self.variable(array)
+        for axis, tile in enumerate(self.own[array]):
+            start = f"ct.bid({axis}) * {tile}"
+            stop = f"min({start} + {tile}, {self.variable(array)}.shape[{axis}])"
+            text = f"{text}.slice(axis={axis}, start={start}, stop={stop})"
+        return text
+
+    def tile_count(self, source: Type, axis: int, tile: int) -> str:
+        """How many tiles of `tile` elements a view, tensor or the block's own tile has along `axis`."""
+        match source:
+            case SubTilesType(array=array):
+                return str(-(-self.own[array][axis] // tile))
+            case ViewType(array=array, permute=permute):
+                return f"ct.cdiv({self.variable(array)}.shape[{permute[axis]}], {tile})"
+            case TensorType(name=array):
+                return f"ct.cdiv({self.variable(array)}.shape[{axis}], {tile})"
+        raise AssertionError("tiles of something that has none")
+
+    def fault_unless(self, test: str, line: int) -> None:
+        """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
+        with self.block(f"if ok & ct.bitwise_not({test}):"):
+            number = "ct.bid(0) + ct.num_blocks(0) * (ct.bid(1) + ct.num_blocks(1) * ct.bid(2))"
+            self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
+            self.line("ok = False")
+
+    def padding(self, pad: object, call: OpCall) -> str:
+        if isinstance(pad, str):
+            return PADDING[pad]
+        if pad == 0:
+            return "ZERO"
+        raise NoLowering(f"a padding of {pad}", call)
+
+
+def has_checks(report: TileReport) -> bool:
+    """Whether a check remains in the kernel."""
+    if any(access.rung in CHECKED for access in report.accesses):
+        return True
+    for node in walk(*report.kernel.body):
+        if isinstance(node, Assert) or (isinstance(node, OpCall) and node.op in ASSERTING):
+            return True
+        if isinstance(node, ForIndices) and dict(node.source.kwargs).get("within") is not None:
+            return True
+    return False
