@@ -4032,7 +4032,7 @@ def clip(x: float, low: float, high: float, /) -> float:
 
 @overload
 def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
-    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again. `tile-ir` may round the product too."""
     ...
 
 @overload
