@@ -418,21 +418,28 @@ def test_a_matrix_product_is_copied_by_16_bytes_with_one_barrier_a_round(capabil
 
 
 @compiled
-@pytest.mark.parametrize("sizes", [GEMM, {"BM": 128, "BN": 256, "BK": 64}], ids=str)
-def test_hopper_multiplies_by_warpgroups_while_copies_start(sizes: dict[str, int]) -> None:
+@pytest.mark.parametrize("columns, end", [(128, ["finish_0", "leave_0"]), (256, ["settle_0", "finish_0", "leave_0"])])
+def test_hopper_multiplies_by_warpgroups_while_copies_start(columns: int, end: list[str]) -> None:
+    sizes = {"BM": 128, "BN": columns, "BK": 64}
     code = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
-    order = [
-        line.split("(")[0].split(" = ")[-1] for line in in_loop(code.source) if "(" in line and "range" not in line
-    ]
-    assert [name for name in order if name != "int64"] == [
-        *("arrive_0", "wgmma_0", "fetch_0", "fetch_1", "commit_0", "finish_0", "leave_0", "store_f32_0")
-    ]
+    lines = [line for line in in_loop(code.source) if "(" in line and not line.startswith(("for ", "fill", "full"))]
+    order = [line.split("(")[0].split(" = ")[-1] for line in lines]
+    assert order == ["arrive_0", "wgmma_0", "fetch_0", "fetch_1", "commit_0", *end, "store_f32_0"]
     assert code.threads == 256
     ptx = ptx_of(code, (9, 0))
     assert ".target sm_90a" in ptx
     assert ptx.count("wgmma.mma_async") == sizes["BK"] // 16
     assert ptx.count("fence.proxy.async") == 2
     assert "ldmatrix" not in ptx
+
+
+def test_an_accumulator_that_the_loop_reads_is_complete_in_its_own_round() -> None:
+    sizes = {"BM": 128, "BN": 64, "BK": 64}
+    plain = source_of(library.gemm, sizes, capability=(9, 0), warpgroups=True)
+    scaled = source_of(halved_each_round, sizes, capability=(9, 0), warpgroups=True)
+    assert "settle" in plain.source and "acc = finish_0(acc)" in plain.source
+    assert "settle" not in scaled.source
+    assert in_loop(scaled.source).index("t_2 = finish_0(t_1)") < in_loop(scaled.source).index("acc = t_3")
 
 
 @pytest.mark.parametrize("warpgroups", [False, True])
@@ -493,6 +500,17 @@ def read_twice(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y:
     for k in range(xs.num_tiles(1)):
         left = xs[tc.block_id(0), k]
         acc = tc.mma(left, ys[k, tc.block_id(1)], acc) + tc.sum(left.astype(f32))
+    z.store(acc)
+
+
+@tc.kernel
+def halved_each_round(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
+) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tc.mma(xs[tc.block_id(0), k], ys[k, tc.block_id(1)], acc) * 0.5
     z.store(acc)
 
 

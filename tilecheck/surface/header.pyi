@@ -38,6 +38,7 @@ from tilecheck.surface.dtypes import u64 as u64
 from tilecheck.surface.errors import TilecheckError as TilecheckError
 from tilecheck.surface.errors import UsageError as UsageError
 from tilecheck.surface.unsafe import unsafe as unsafe
+from tilecheck_runtime import kernels as kernels
 
 # An extent that is known at run time only: anything, to a type checker.
 Dyn: TypeAlias = Any

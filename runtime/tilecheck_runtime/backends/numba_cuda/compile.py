@@ -28,12 +28,23 @@ class CompileFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a kernel takes: registers a thread, bytes a thread that registers spill to memory, bytes of shared memory that
+    a block has besides the dynamic ones.
+    """
+
+    registers: int
+    spilled: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
 class Binary:
-    """A compiled kernel: `entry` is its symbol, `image` the cubin, `ptx` the text it was made from."""
+    """A compiled kernel: `entry` is its symbol, `image` the cubin."""
 
     entry: str
     image: bytes
-    ptx: str
+    resources: Resources
     capability: tuple[int, int]
 
 
@@ -110,14 +121,35 @@ def numba_ptx(
     return ptx, entry[1]
 
 
-def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool = False) -> bytes:
-    """The cubin for `capability`; `accelerated` asks for the architecture-specific target (sm_90a)."""
+def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool = False) -> tuple[bytes, Resources]:
+    """The cubin for `capability` and what it takes; `accelerated` asks for the architecture-specific target (sm_90a)."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     arch = f"sm_{capability[0]}{capability[1]}{'a' if accelerated else ''}"
     objects = [ObjectCode.from_ptx(text.encode()) for text in ptx]
-    image = Linker(*objects, options=LinkerOptions(arch=arch)).link("cubin").code
-    return bytes(image)
+    linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
+    image = bytes(linker.link("cubin").code)
+    said = linker.get_info_log()
+    return image, Resources(*(sum(map(int, re.findall(words, said))) for words in _SAID))
+
+
+# Registers, spilled bytes and shared memory in the words of ptxas.
+_SAID = (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem")
+_RESIDENT = re.compile(r"\.minnctapersm (\d+)")
+
+
+def unspilled(ptx: str, capability: tuple[int, int], *, accelerated: bool = False) -> tuple[bytes, Resources]:
+    """The cubin with as many resident blocks a multiprocessor as `ptx` asks for, or as many as leave each thread the
+    registers that it needs.
+    """
+    image, resources = link([ptx], capability, accelerated=accelerated)
+    asked = _RESIDENT.search(ptx)
+    for blocks in range(int(asked[1]) - 1 if asked else 0, 0, -1):
+        if resources.spilled == 0:
+            break
+        fewer = _RESIDENT.sub(f".minnctapersm {blocks}", ptx)
+        image, resources = link([fewer], capability, accelerated=accelerated)
+    return image, resources
 
 
 def build(
@@ -151,7 +183,8 @@ def build(
     kept = disk_cache.read(key)
     if kept is not None:
         header, _, image = kept.partition(b"\n")
-        return Binary(header.decode(), image, "", capability)
+        entry, *numbers = header.decode().split()
+        return Binary(entry, image, Resources(*map(int, numbers)), capability)
     ptx, entry = compile_ptx(
         name,
         source,
@@ -162,9 +195,9 @@ def build(
         blocks_per_multiprocessor=blocks_per_multiprocessor,
         accelerated=accelerated,
     )
-    image = link([ptx], capability, accelerated=accelerated)
-    disk_cache.write(key, entry.encode() + b"\n" + image)
-    return Binary(entry, image, ptx, capability)
+    image, used = unspilled(ptx, capability, accelerated=accelerated)
+    disk_cache.write(key, f"{entry} {used.registers} {used.spilled} {used.shared}\n".encode() + image)
+    return Binary(entry, image, used, capability)
 
 
 @cache

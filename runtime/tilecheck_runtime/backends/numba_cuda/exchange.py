@@ -8,6 +8,7 @@ are found first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from llvmlite import ir
 
@@ -68,6 +69,31 @@ def get_tile(builder: ir.IRBuilder, dtype: str, layout: Layout, base: Value, ind
             index = builder.select(valid, index, I32(0))
         values.append(get(builder, dtype, base, index))
     return values
+
+
+def in_place(source: Layout, target: Layout) -> list[int] | None:
+    """For each register of `target`, the register of the same thread that holds its element of `source`, broadcast to the
+    target's shape; None if some element is in another thread.
+
+    A row of weights that every row of a tile meets, and a number for each row, need no exchange where the rows are whole
+    turns of the threads.
+    """
+    if not (isinstance(target, Linear) and target.exact):
+        return None
+    reach = target.threads * target.vector
+    missing = len(target.shape) - len(source.shape)
+    if isinstance(source, Linear):
+        lead = next((axis for axis, extent in enumerate(source.shape) if extent != 1), len(source.shape))
+        repeats = source.shape[lead:] == target.shape[missing + lead :]
+        if repeats and (source.threads, source.vector) == (target.threads, target.vector) and source.size % reach == 0:
+            return [slot % source.registers for slot in range(target.registers)]
+    if isinstance(source, Whole):
+        padded = (1,) * missing + source.shape
+        end = max((axis + 1 for axis, extent in enumerate(padded) if extent != 1), default=0)
+        inner = prod(target.shape[end:])
+        if padded[:end] == target.shape[:end] and inner % reach == 0:
+            return [slot // target.vector * reach // inner for slot in range(target.registers)]
+    return None
 
 
 def remap(

@@ -14,7 +14,9 @@ With three stages the loop of a matrix product becomes
     leave_0()
 
 Where warpgroups compute the products (see `warpgroup`), the copies are started between the issue of the first product and
-its end, while the tensor cores are busy.
+its end, while the tensor cores are busy. If nothing but the next round's product looks at the accumulator, its end is left
+to the next round as well (`overlaps`), so that the tensor cores work through the barrier; a stage is then read for one
+round more, and copies run one round less ahead.
 
 Invariant: one barrier a round. It follows the wait of every thread for its own copies, so the stage of round k is whole;
 and every thread passes it after its reads of round k - 1, so that stage may be filled again. A group is committed in every
@@ -32,7 +34,7 @@ from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from tilecheck.ir.kernel import For, OpCall
+from tilecheck.ir.kernel import Assign, For, Name, OpCall, walk
 from tilecheck_runtime.backends.numba_cuda import swizzle, warpgroup
 from tilecheck_runtime.backends.numba_cuda.accesses import index_tests, index_text, place
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 _SHARED: Final = {(8, 0): (164, 163), (8, 7): (164, 163), (9, 0): (228, 227), (10, 0): (228, 227), (10, 3): (228, 227)}
 _LEAST: Final = (100, 99)
 _RESERVED: Final = 1024
+# With as many stages, a product may end in the round after its own.
+_OVERLAPPING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +74,23 @@ def depths(resident: int) -> tuple[Depth, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The stages of one loop while its body is lowered: the text of the full stage's offset, where tiles lie in it, and
-    the product that starts the copies of a later round, if one does.
+    """The stages of one loop while its body is lowered: the text of the full stage's offset, where tiles lie in it, the
+    product that starts the copies of a later round, if one does, and whether that product ends a round later.
     """
 
     full: str
     starts: Mapping[Ahead, int]
     starter: OpCall | None
+    overlaps: bool
     refill: Callable[[], None]
 
 
 def pipelined(low: Lowering, node: For, staging: Staging) -> None:
     """Spell out the loop."""
     stages, target = low.depth.stages, low.variable(node.target)
+    starter = next((product for product in staging.products if product in low.plan.grouped), None)
+    carrier = None if starter is None or stages < _OVERLAPPING else _carrier(node, starter)
+    reach = stages - (1 if carrier is None else 2)
     ring, stop, ahead, fill, full = (low.out.fresh(stem) for stem in ("ring", "stop", "ahead", "fill", "full"))
     starts: dict[Ahead, int] = {}
     for load in staging.loads:
@@ -101,7 +109,7 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
 
     first = low.out.fresh("first")
     low.out.line(f"{first} = {ahead}")
-    with low.out.block(f"for _fill in range({stages - 1}):"):
+    with low.out.block(f"for _fill in range({reach}):"):
         fetch()
         low.out.line(f"{fill} += {staging.size}")
     low.out.line(f"{full} = int64({ring})")
@@ -110,21 +118,47 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
         fetch()
         low.out.line(f"{fill} = {_next(fill, ring, last, staging.size)}")
 
-    starter = next((product for product in staging.products if product in low.plan.grouped), None)
     with low.out.block(f"for {target} in range({first}, {stop}):"):
-        low.out.line(f"{_effect(low, 'arrive')}()")
+        low.out.line(f"{_effect(low, 'arrive', reach - 1)}()")
         if starter is None:
             refill()
         before = low.out.take_shared()
-        low.rings[node] = Ring(full, starts, starter, refill)
+        low.rings[node] = Ring(full, starts, starter, carrier is not None, refill)
         low.loop(node.body)
         del low.rings[node]
         used = low.out.take_shared()
         low.out.line(f"{full} = {_next(full, ring, last, staging.size)}")
+    if carrier is not None:
+        layout = low.plan.variables[carrier]
+        low.out.line(f"{low.variable(carrier)} = {finisher(low, layout.registers)}({low.variable(carrier)})")
     low.out.line(f"{_effect(low, 'leave')}()")
     base = -(-used // swizzle.ALIGNMENT) * swizzle.ALIGNMENT
     low.out.constant(ring, base)
     low.out.shares(max(before, swizzle.ALIGNMENT + base + stages * staging.size))
+
+
+def _carrier(loop: For, product: OpCall) -> str | None:
+    """The variable of a loop that holds the accumulator of its only product, `v = mma(x, y, v)`, and that nothing else in
+    the loop reads; None if there is none.
+    """
+    variable = product.args[2]
+    if not isinstance(variable, Name):
+        return None
+    carried = any(isinstance(s, Assign) and s.value is product and s.target == variable.id for s in loop.body)
+    nodes = list(walk(*loop.body))
+    readings = sum(isinstance(n, Name) and n.id == variable.id for n in nodes)
+    writings = sum(isinstance(n, Assign) and n.target == variable.id for n in nodes)
+    products = sum(isinstance(n, OpCall) and n.op == "mma" for n in nodes)
+    return variable.id if carried and readings == writings == products == 1 else None
+
+
+def finisher(low: Lowering, registers: int) -> str:
+    """The name of what waits for products under way and gives their accumulator."""
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return warpgroup.finish(builder, args[0])
+
+    return low.out.intrinsic("finish", registers, 1, ("f32", registers), build)
 
 
 def _next(place: str, ring: str, last: int, size: int) -> str:
@@ -164,15 +198,16 @@ def arrived(low: Lowering, ring: Ring, load: Ahead) -> str:
     return f"{ring.full} + {ring.starts[load]}"
 
 
-def _effect(low: Lowering, what: str) -> str:
-    """The name of `commit`, `arrive` (this round's tiles are there) or `leave` (nobody reads the ring any more)."""
-    pending = low.depth.stages - 2
+def _effect(low: Lowering, what: str, pending: int = 0) -> str:
+    """The name of `commit`, `arrive` (this round's tiles are there, those of `pending` later ones may be under way) or
+    `leave` (nobody reads the ring any more).
+    """
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
         if what == "commit":
             swizzle.commit(builder)
         else:
-            swizzle.wait(builder, pending if what == "arrive" else 0)
+            swizzle.wait(builder, pending)
             if grouped:
                 warpgroup.visible(builder)
             barrier(builder)

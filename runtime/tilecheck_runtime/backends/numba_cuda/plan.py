@@ -34,6 +34,7 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.types import TileType, Type
+from tilecheck.ops.row import OPS
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import (
     WHOLE_LIMIT,
@@ -211,7 +212,7 @@ def make_plan(
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
     if threads is None:
-        per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD
+        per_thread = _ACCUMULATORS_PER_THREAD if products else _per_thread(kernel, facts)
         threads = _FEWEST_THREADS
         while threads < _MOST_THREADS and threads * per_thread < largest:
             threads *= 2
@@ -232,6 +233,15 @@ def make_plan(
         if isinstance(name, Name) and left is not None and not isinstance(plan.variables.get(name.id), Fragments):
             plan.variables[name.id] = left
     return plan
+
+
+def _per_thread(kernel: Kernel, facts: Mapping[str, Facts]) -> int:
+    """Elements of a tile that a thread holds. A block that reduces has nothing to do before its loads are there, so
+    narrow ones load as many bytes a thread as wide ones.
+    """
+    widths = [SIZE[facts[p.name].dtype] for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
+    reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
+    return _ELEMENTS_PER_THREAD * (2 if reduces and min(widths, default=4) < 4 else 1)
 
 
 def _lines(plan: Plan, products: Sequence[OpCall]) -> dict[tuple[int, ...], Lines]:

@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck_runtime.backends.numba_cuda import matrix, warpgroup
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, fits_fragments
-from tilecheck_runtime.backends.numba_cuda.pipeline import arrived
+from tilecheck_runtime.backends.numba_cuda.pipeline import arrived, finisher
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
@@ -111,17 +111,20 @@ def _grouped_product(
     def begin(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
         return warpgroup.issue(builder, dtype, target, inner, (a[0], args[0]), (b[0], args[1]), args[2])
 
-    def end(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return warpgroup.finish(builder, args[0])
+    def settle(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        warpgroup.settle(builder)
+        return ()
 
-    result = ("f32", target.registers)
-    name = low.out.intrinsic("wgmma", (dtype, a[0], b[0], target, inner), 3, result, begin)
+    key = (dtype, a[0], b[0], target, inner)
+    name = low.out.intrinsic("wgmma", key, 3, ("f32", target.registers), begin)
     begun = low.bind("t", f"{name}({a[1]}, {b[1]}, {start.name})", target, "f32")
     for ring in low.rings.values():
         if ring.starter is node:
             ring.refill()
-    name = low.out.intrinsic("finish", target.registers, 1, result, end)
-    return low.bind("t", f"{name}({begun.name})", target, "f32")
+            if ring.overlaps:
+                low.out.line(f"{low.out.intrinsic('settle', None, 0, None, settle)}()")
+                return begun
+    return low.bind("t", f"{finisher(low, target.registers)}({begun.name})", target, "f32")
 
 
 def lower_mma(low: Lowering, node: OpCall, want: Layout | None) -> Held:

@@ -88,7 +88,7 @@ class SimtProgram:
             ptx, entry = numba_ptx(self.function, types.void(*kinds), threads, self.device.capability)
         except CompileFailed as error:
             raise LaunchRefused(f"numba-cuda does not compile `{self.kernel.name}`: {error}") from error
-        function = self.device.load(link([ptx], self.device.capability), entry)
+        function = self.device.load(link([ptx], self.device.capability)[0], entry)
         if self.shared + function.shared_bytes > self.device.limits.shared_opt_in:
             raise LaunchRefused(
                 f"`{self.kernel.name}` needs {self.shared} + {function.shared_bytes} bytes of shared memory a block, "

@@ -70,9 +70,13 @@ def convert(low: Lowering, held: Held, target: Layout) -> Held:
     source = held.layout
     if isinstance(source, Lines) and isinstance(target, Fragments) and source.beside(target):
         return _beside(low, held, source, target)
-    low.out.shares(exchange.shared_bytes(held.dtype, source))
+    registers = exchange.in_place(source, target)
+    if registers is None:
+        low.out.shares(exchange.shared_bytes(held.dtype, source))
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        if registers is not None:
+            return [args[0][register] for register in registers]
         return exchange.remap(builder, held.dtype, source, target, args[0], broadcast_map(shape, goal))
 
     name = low.out.intrinsic("move", (held.dtype, source, target), 1, (held.dtype, target.registers), build)

@@ -111,6 +111,13 @@ def finish(builder: ir.IRBuilder, accumulator: Sequence[Value]) -> list[Value]:
     return _on_registers(builder, "wgmma.wait_group.sync.aligned 0;", (), accumulator)
 
 
+def settle(builder: ir.IRBuilder) -> None:
+    """Wait for all products but those of the last `issue`, whose operands may still be read."""
+    kind = ir.FunctionType(ir.VoidType(), [])
+    text = "wgmma.wait_group.sync.aligned 1;"
+    builder.call(ir.InlineAsm(kind, text, "~{memory}", side_effect=True), [])
+
+
 def _on_registers(
     builder: ir.IRBuilder, text: str, operands: Sequence[Value], accumulator: Sequence[Value]
 ) -> list[Value]:
