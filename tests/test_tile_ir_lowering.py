@@ -12,11 +12,9 @@ from tests.op_kernels import CASES, Case
 from tests.test_numba_cuda_lowering import ELSEWHERE, kernels, report_of
 from tilecheck.frontend.tile import read_function
 from tilecheck.ir.compilers import preference
-from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime.backends.tile_ir import helpers
-from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, compile_cubin, missing
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
 from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLowering
@@ -102,20 +100,3 @@ def test_products_go_to_tile_ir_by_default(kernels: ModuleType) -> None:
         r"tile-ir where it is installed, else numba-cuda: it multiplies matrices \(line \d+\)", str(product)
     )
     assert str(sums) == "numba-cuda: it multiplies no matrices"
-
-
-compiler = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-
-
-@compiler
-@pytest.mark.parametrize("name", ["add_f32", "mma_f16", "sum_f16_1", "gather_f32"])
-def test_it_compiles_without_a_gpu(kernels: ModuleType, name: str) -> None:
-    report = report_of(kernels, case(name))
-    facts = {
-        p.name: ArrayFacts(p.dtype or "f32", 2, False, True, 16, (16, 16), (16, 1))
-        for p in report.kernel.params
-        if isinstance(p, TensorParam)
-    }
-    image, entry = compile_cubin(lower(report), report.kernel, facts, {}, "sm_90")
-    assert entry == name
-    assert image[:4] == b"\x7fELF"
