@@ -65,7 +65,7 @@ def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None
     text = lower(report_of(kernels, case("divide_f64_zero"))).source
     assert "ct.truediv(a, b, rounding_mode=ct.RoundingMode.RZ, flush_to_zero=False)" in text
     for case_of_fma in ASKED_FMA:
-        with pytest.raises(NoLowering, match="`fma` with `(rounding|flush_to_zero)`"):
+        with pytest.raises(NoLowering, match=r"`fma` with `(rounding|flush_to_zero)`"):
             lower(report_of(kernels, case_of_fma))
 
 
