@@ -39,6 +39,11 @@ def test_every_kernel_has_cases() -> None:
     assert {name for name, _ in CASES.values()} == set(kernels.__all__)
 
 
+def test_the_library_is_part_of_the_package() -> None:
+    assert tc.kernels is kernels
+    assert tc.__all__.count("kernels") == 1
+
+
 def test_a_row_longer_than_its_tile_is_refused() -> None:
     with pytest.raises(LaunchRefused, match="N <= BN"):
         kernels.softmax(tc.zeros(4, 64).partition(4, 32), tc.zeros(4, 64)).sync()
