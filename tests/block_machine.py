@@ -92,9 +92,15 @@ def strides(array: Array) -> tuple[int, ...]:
 
 
 def run(
-    report: TileReport, code: Lowered, memory: Memory, scalars: Mapping[str, Any], grid: Sequence[int], *, late: bool
+    report: TileReport,
+    code: Lowered,
+    memory: Memory,
+    scalars: Mapping[str, Any],
+    grid: Sequence[int],
+    *,
+    late: frozenset[str],
 ) -> dict[str, Array]:
-    """The arrays after a launch. `late`: whatever is asynchronous happens as late as it may."""
+    """The arrays after a launch. `late`: what happens as late as it may, see `TensorCores`."""
     values: list[Any] = []
     for param in report.kernel.params:
         if isinstance(param, TensorParam):

@@ -1,7 +1,7 @@
 """What copies and matrix instructions do to a block, after the PTX ISA and apart from the code under test.
 
-`cp.async`, `ldmatrix`, `mma.sync` and `wgmma`. What is asynchronous happens at once, or, `late`, not before something waits
-for it: a program that is right under both does not depend on when it happens.
+`cp.async`, `ldmatrix`, `mma.sync` and `wgmma`. What is asynchronous happens at once, or, where it is `late`, not before
+something waits for it: a program that is right either way does not depend on when it happens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ SHARED_BASE = 2064
 
 
 class TensorCores:
-    """A block's shared memory, and global memory as one array of bytes from address 0 on. `ranges` are the arrays in it."""
+    """A block's shared memory, and global memory as one array of bytes from address 0 on. `ranges` are the arrays in it,
+    `late` names what does not happen at once: copies, products.
+    """
 
     def __init__(
         self,
@@ -28,7 +30,7 @@ class TensorCores:
         shared: int,
         memory: bytes,
         *,
-        late: bool = False,
+        late: frozenset[str] = frozenset(),
         ranges: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.threads = threads
@@ -103,7 +105,7 @@ class TensorCores:
             assert 0 <= size <= 16
             data = self.get(source, size, shared=False) if size else b""
             place = int(arguments[0][thread]) + int(found[1])
-            if self.late:
+            if "copies" in self.late:
                 self.started.append((place, data.ljust(16, b"\0")))
             else:
                 self.put(place, data.ljust(16, b"\0"))
@@ -165,7 +167,7 @@ class TensorCores:
                 result[:] = total
 
         self.under_way.append(finish)
-        if not self.late:
+        if "products" not in self.late:
             self.finish(0)
         return results
 

@@ -13,6 +13,7 @@ from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
 
 RNG = np.random.default_rng(3)
+LATE = [frozenset(names) for names in ((), ("copies",), ("products",), ("copies", "products"))]
 FORMS = {"warps": ((8, 0), False), "warpgroups": ((9, 0), True)}
 
 
@@ -23,7 +24,7 @@ def half(*shape: int) -> Any:
 def computed(
     monkeypatch: pytest.MonkeyPatch, kernel: Any, sizes: dict[str, int], arrays: dict[str, Any], form: str, **more: Any
 ) -> list[Any]:
-    """What is left in `z`, with everything asynchronous early and late."""
+    """What is left in `z`, with copies and products early and late."""
     read = read_function(kernel.fn)
     report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items() if dim.size is None})
     assert [f.message for f in report.faults if f.rule != "partial-coverage"] == []
@@ -35,7 +36,7 @@ def computed(
     assert code.accelerated == warpgroups
     tile, shape = more["tile"], arrays["z"].shape
     grid = more.get("grid") or ([-(-n // t) for n, t in zip(shape, tile, strict=True)] + [1, 1])[:3]
-    return [run(report, code, memory, more.get("scalars", {}), grid, late=late)["z"] for late in (False, True)]
+    return [run(report, code, memory, more.get("scalars", {}), grid, late=late)["z"] for late in LATE]
 
 
 @pytest.mark.parametrize("form", FORMS)
