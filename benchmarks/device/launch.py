@@ -24,7 +24,7 @@ def run(bench: Bench) -> None:
     torch = bench.torch
     z, x, y = (torch.ones(COUNT, device="cuda") for _ in range(3))
     mine = bench.tensors(z, x, y)
-    numba = (numba_peers.launch(numba_peers.scalar_kernels(half=False)["add"], bench.handle, z, x, y), bench.wait)
+    numba = (numba_peers.launch(numba_peers.scalar_kernels()["add"], bench.handle, z, x, y), bench.wait)
     numba[0]()
     packed = _packed(bench, z, x, y)
     peers: dict[str, tuple[tuple[Run, Run], float | None]] = {"numba-cuda": (numba, 0.25)}
