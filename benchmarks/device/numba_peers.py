@@ -14,7 +14,7 @@ def scalar_kernels(half: bool) -> dict[str, Any]:
     """`add`, `saxpy` by 2.5 and `silu_mul`, computed in f32 but for the sum."""
     numba: Any = import_module("numba")
     cuda: Any = import_module("numba.cuda")
-    wide, narrow = numba.float32, numba.float16 if half else numba.float32
+    wide, narrow = numba.float32, numba.types.float16 if half else numba.float32
 
     def add(z: Any, x: Any, y: Any) -> None:
         i = cuda.grid(1)
