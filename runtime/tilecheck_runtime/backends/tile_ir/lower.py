@@ -67,6 +67,8 @@ from tilecheck_runtime.backends.tile_ir.words import (
     INFIX,
     MATH,
     NARROW,
+    ROUNDED,
+    ROUNDINGS,
     ROWS,
     NoLowering,
     literal,
@@ -148,6 +150,8 @@ class Lowering(Texts):
         helper = self._helper(node)
         if helper is not None:
             return helper
+        if op in ("fma", *ROUNDED) and node.kwargs:
+            return self._rounded(node)
         if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -166,6 +170,18 @@ class Lowering(Texts):
         if special is None:
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
+
+    def _rounded(self, node: OpCall) -> str:
+        """Arithmetic that is asked how to round."""
+        given = {name: self.types[value] for name, value in node.kwargs}
+        if node.op not in ROUNDED:
+            raise NoLowering(f"`{node.op}` with `{next(iter(given))}`", node)
+        rounding, flush = given.get("rounding"), given.get("flush_to_zero")
+        # Exact to the last bit is what asking for the nearest number means.
+        mode = ROUNDINGS[rounding.value] if isinstance(rounding, StrType) else "RN"
+        flushes = isinstance(flush, ScalarType) and flush.value is True
+        operands = ", ".join(self.expr(a, self._meeting(node.args)) for a in node.args)
+        return f"ct.{ROUNDED[node.op]}({operands}, rounding_mode=ct.RoundingMode.{mode}, flush_to_zero={flushes})"
 
     def _helper(self, node: OpCall) -> str | None:
         """A call of a function that the text brings along, where cuTile's own does not do."""

@@ -89,6 +89,11 @@ PADDING: Final = {
 REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min": ", propagate_nan=True"}
 
 
+# Rows that round as asked, and how cuTile calls the ways.
+ROUNDED: Final = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "sqrt": "sqrt"}
+ROUNDINGS: Final = {"nearest": "RN", "zero": "RZ", "up": "RP", "down": "RM"}
+
+
 # The row behind each operator token.
 ROWS: Final = {token: row for row, token in reversed(INFIX.items()) if not row.startswith("logical")}
 
