@@ -62,6 +62,17 @@ def test_data_and_shapes_meet_in_one_key(tmp_path: Path) -> None:
     assert z.numpy().sum() == 512
 
 
+@compiled
+def test_what_was_launched_before_is_exported_too(tmp_path: Path) -> None:
+    gemm(96)
+    with exporting("sm_90", tmp_path / "k", only="numba-cuda") as found:
+        gemm(96)
+        library.add(tc.meta(256).partition(64), tc.meta(256), tc.meta(256)).compile()
+    assert [e.kernel for e in found if e.compiler == "numba-cuda"] == (
+        ["add"] if missing() is None else ["gemm", "add"]
+    )
+
+
 def facts() -> dict[str, ArrayFacts]:
     return {name: ArrayFacts("f32", 2, False, True, 16, (16, 16), (16, 1)) for name in ("z", "x", "y")}
 

@@ -267,6 +267,27 @@ def f(a):
     assert report(text.format(index="7 - k")).verdicts[Property.IN_BOUNDS].verdict is Verdict.REFUTED
 
 
+@pytest.mark.parametrize("barrier", ["syncthreads", "syncwarp"])
+def test_a_barrier_that_threads_miss_orders_only_those_that_meet(barrier: str) -> None:
+    text = f"""
+@cuda.jit
+def f(n):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = t
+    if t % 2 == 0:
+        return
+    cuda.{barrier}()
+    s[(n + t) % 32] = n
+
+def main():
+    f[1, 32](5)
+"""
+    found = report(text)
+    assert found.verdicts[Property.BARRIERS_UNIFORM].verdict is Verdict.REFUTED
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.UNKNOWN
+
+
 def test_initialised_memory_leans_on_the_order_of_writes_and_reads() -> None:
     found = report(
         """

@@ -41,13 +41,15 @@ _RUNTIME = (
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME.update(dict.fromkeys(_RUNTIME, "tilecheck_runtime"))
 
-_NAMES = {*_HOME, *KERNEL_OPS}
+_NAMES = {*_HOME, *KERNEL_OPS, "kernels"}
 __all__ = sorted(_NAMES - vars(builtins).keys())
 
 
 def __getattr__(name):
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
+    elif name == "kernels":
+        value = import_module("tilecheck_runtime.kernels")
     elif name in KERNEL_OPS:
         value = import_module("tilecheck.surface.kernel").KernelOp(name)
     else:

@@ -138,13 +138,19 @@ def _checked(
     from concurrent.futures import ProcessPoolExecutor
 
     pool = ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (options,))
+    finished = False
     try:
         found = pool.map(_launches_in_worker, others, [data[path] for path in others])
         shown = dict(zip(others, found, strict=True))
         answers = pool.map(_check_in_worker, todo, [_of(item.path, shown) for item in todo])
         for item, answer in zip(todo, answers, strict=True):
             yield _with_asked(answer, shown, launchers.get(item.path, ()))
+        finished = True
     finally:
+        if not finished:
+            # Interrupted: nobody waits for the proofs under way.
+            for process in multiprocessing.active_children():
+                process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 

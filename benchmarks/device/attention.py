@@ -4,12 +4,22 @@ over a cache, against a copy of the bytes of its keys and values.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.device.measure import Bench
+import tilecheck as tc
+from benchmarks.device.measure import Bench, Run
 from tilecheck_runtime import kernels
 
-TILES = ((128, 64), (128, 128), (64, 64))
+HEADS, LENGTH, DEPTH = 4 * 32, 4096, 128
+# Queries and keys of a tile, and hints for Tile IR.
+Configuration = tuple[tuple[int, int], Mapping[str, int]]
+CONFIGURATIONS: tuple[Configuration, ...] = (
+    ((128, 64), {"occupancy": 2}),
+    ((128, 64), {"num_worker_warps": 8}),
+    ((128, 128), {"num_worker_warps": 8}),
+    ((256, 64), {"num_worker_warps": 8}),
+)
 
 
 def run(bench: Bench) -> None:
@@ -17,31 +27,56 @@ def run(bench: Bench) -> None:
     decode(bench)
 
 
+def prefill_op(mine: list[Any], configuration: Configuration, kernel: Any = kernels.attention) -> Any:
+    """Attention of `mine`: the output, queries, keys and values."""
+    (queries, keys), hints = configuration
+    return kernel.with_hints(**hints).where(BN=keys)(mine[0].partition(1, queries, DEPTH), *mine[1:], DEPTH**-0.5)
+
+
 def prefill(bench: Bench) -> None:
     torch = bench.torch
-    heads, length, depth = 4 * 32, 4096, 128
-    q, k, v = (torch.randn(heads, length, depth, device="cuda", dtype=torch.float16) for _ in range(3))
+    q, k, v = (torch.randn(HEADS, LENGTH, DEPTH, device="cuda", dtype=torch.float16) for _ in range(3))
     z = torch.empty_like(q)
     mine = bench.tensors(z, q, k, v)
-    batch = [t.view(4, 32, length, depth) for t in (q, k, v)]
+    batch = [t.view(4, HEADS // 4, LENGTH, DEPTH) for t in (q, k, v)]
 
     def theirs() -> Any:
         return torch.nn.functional.scaled_dot_product_attention(*batch, is_causal=True)
 
-    want = theirs().view(heads, length, depth)
-    kernel: Any = kernels.attention
-    item = f"causal attention f16, 4 x 32 x {length} x {depth}"
+    want = theirs().view(HEADS, LENGTH, DEPTH)
+    through_numba: Any = tc.kernel(kernels.attention.fn, backend="numba-cuda")
+    for compiler, kernel in (("", kernels.attention), (", numba-cuda", through_numba)):
+        item = f"causal attention f16, 4 x {HEADS // 4} x {LENGTH} x {DEPTH}{compiler}"
 
-    def build(tile: tuple[int, int]) -> Any:
-        queries, keys = tile
-        return kernel.where(BN=keys)(mine[0].partition(1, queries, depth), *mine[1:], depth**-0.5)
+        def build(configuration: Configuration, kernel: Any = kernel) -> Any:
+            return prefill_op(mine, configuration, kernel)
 
-    tile, again = bench.quickest(item, build, TILES)
-    bench.close(item, z, want, 1e-2)
-    bench.compare(
-        f"{item}, tiles {tile}", again, {"SDPA": theirs}, work=2 * heads * length**2 * depth, unit="TFLOP/s",
-        at_least={"SDPA": 0.6}, rounds=11,
-    )  # fmt: skip
+        (tile, hints), again = bench.quickest(item, build, CONFIGURATIONS)
+        bench.close(item, z, want, 1e-2)
+        peers: dict[str, Run] = {"SDPA": theirs}
+        targets = {}
+        if not compiler:
+            peers |= _cutile(bench, q, k, v, want)
+            targets = {"SDPA": 0.6}
+        bench.compare(
+            f"{item}, tiles {tile}, {dict(hints)}", again, peers, work=2 * HEADS * LENGTH**2 * DEPTH, unit="TFLOP/s",
+            at_least=targets, rounds=11,
+        )  # fmt: skip
+        del again
+
+
+def _cutile(bench: Bench, q: Any, k: Any, v: Any, want: Any) -> dict[str, Run]:
+    """The same written in cuTile Python."""
+    try:
+        from benchmarks.device import cutile_peers
+    except ImportError:
+        return {}
+    out = bench.torch.empty_like(q)
+    grid = (HEADS, LENGTH // cutile_peers.QUERIES, 1)
+    launch = cutile_peers.launch("attention", bench.handle, grid, (out, q, k, v), DEPTH**-0.5)
+    launch()
+    bench.close("cuTile's attention", out, want, 1e-2)
+    return {"cuTile": launch}
 
 
 def decode(bench: Bench) -> None:

@@ -34,7 +34,7 @@ from tilecheck_runtime.ledger import Access, Loan, hold
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
-from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of
+from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of, listeners
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -81,7 +81,7 @@ class Plan:
 
     def compile(self) -> Any:
         """The compiled kernel."""
-        if self.decision is None:
+        if self.decision is None or listeners:
             return self.kernel.program(default(), self.arguments, self.dims, self.hints)
         if self.decision.program is None:
             self.decision.program = self.kernel.program(default(), self.arguments, self.dims, self.hints)

@@ -19,7 +19,7 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.dim_classes import dim_of
-from tilecheck.frontend.fold import fold
+from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
 from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
@@ -128,6 +128,8 @@ class Builder:
         self.constants: dict[str, object] = {}
         self.dims: dict[str, DimDecl] = {}
         self.known: dict[str, Expr] = {}
+        # What the operations of the statement at hand are worth, by call and node: long sums are folded once.
+        self.folded: dict[tuple[str, cst.BinaryOperation], object] = {}
         self.array_names: set[str] = set()
         self.params: dict[str, Param] = {}
         self._prelude: list[Stmt] = []
@@ -168,7 +170,12 @@ class Builder:
 
     def static(self, node: cst.BaseExpression) -> object:
         """The constant that `node` is worth; variables are unknown unless they only name a static thing."""
-        return fold(node, self._static_name)
+        if not isinstance(node, cst.BinaryOperation):
+            return fold(node, self._static_name)
+        key = (self.frame.prefix, node)
+        if key not in self.folded:
+            self.folded[key] = binary(type(node.operator), self.static(node.left), self.static(node.right))
+        return self.folded[key]
 
     def _static_name(self, name: str) -> object:
         frame: Frame | None = self.frame

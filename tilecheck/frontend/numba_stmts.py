@@ -52,6 +52,7 @@ class Statements(Calls):
         """Lower the statements of a body."""
         statements = body.body if isinstance(body, cst.BaseSuite) else body
         for statement in statements:
+            self.folded.clear()
             if isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
                     self._simple(small)

@@ -46,18 +46,19 @@ def run(
     max_steps: int = 20_000_000,
     track: bool = True,
     blocks: Sequence[int] | None = None,
+    deadline: float | None = None,
 ) -> SimtRun:
     """Run one launch; array arguments are changed in place.
 
     `arguments` maps every parameter to a NumPy array, a number or a tuple; `dynamic_shared` is in bytes; `seed` picks
     the schedule. A run that takes more than `max_steps` loop rounds stops with a `too-long` fault. With `track=False`
     races and unset shared memory go unnoticed, for kernels proved to have none. With `blocks` only those blocks run, by
-    number, x fastest: the beginning of a run in which the others have not started yet. Raises ValueError for an
-    argument that is missing.
+    number, x fastest: the beginning of a run in which the others have not started yet. Past `deadline` (of
+    `time.process_time`) the run stops with a `too-long` fault too. Raises ValueError for an argument that is missing.
     """
     program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
     machine = Machine(
-        program, arguments, dynamic_shared, dict(constants or {}), max_steps, literal_wraps(program), track
+        program, arguments, dynamic_shared, dict(constants or {}), max_steps, literal_wraps(program), track, deadline
     )
     order = list(range(math.prod(grid)) if blocks is None else blocks)
     return _Run(program, machine, grid, block, random.Random(seed), order).go()
@@ -107,6 +108,7 @@ class _Run:
             threads = self._block(number).threads
             self.random.shuffle(threads)
             for thread in threads:
+                self.machine.keep_time()
                 try:
                     self.body(thread, *self.values)
                 except Gone:

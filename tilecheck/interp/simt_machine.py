@@ -8,6 +8,7 @@ the run is inexact.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -109,12 +110,14 @@ class Machine:
         max_steps: int,
         allowed_wraps: frozenset[int],
         track: bool = True,
+        deadline: float | None = None,
     ) -> None:
         self.program = program
         self.arguments = arguments
         self.dynamic_shared = dynamic_shared
         self.constants = constants
         self.steps = max_steps
+        self.deadline = math.inf if deadline is None else deadline
         self.reasons: set[str] = set()
         self.watch = Watch(allowed_wraps)
         self.track = track
@@ -156,12 +159,20 @@ class Machine:
         self.steps -= 1
         if self.steps < 0:
             raise TooLong
+        if self.steps & 63 == 0:
+            self.keep_time()
+
+    def keep_time(self) -> None:
+        """Stop the run past its deadline."""
+        if time.process_time() > self.deadline:
+            raise TooLong
 
     def refuel(self, rounds: int) -> int:
         """More loop rounds for a thread that used up `rounds`."""
         self.steps -= rounds
         if self.steps < 0:
             raise TooLong
+        self.keep_time()
         return rounds
 
     def inexact(self, reason: str) -> None:

@@ -38,6 +38,7 @@ from tilecheck.surface.dtypes import u64 as u64
 from tilecheck.surface.errors import TilecheckError as TilecheckError
 from tilecheck.surface.errors import UsageError as UsageError
 from tilecheck.surface.unsafe import unsafe as unsafe
+from tilecheck_runtime import kernels as kernels
 
 # An extent that is known at run time only: anything, to a type checker.
 Dyn: TypeAlias = Any
@@ -64,6 +65,8 @@ Parameters = ParamSpec("Parameters")
 Scalar: TypeAlias = float | type[Dim]
 # What a load reads outside the array.
 Pad: TypeAlias = Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None
+# Where arithmetic rounds to: the nearest number, towards zero, up or down.
+Rounding: TypeAlias = Literal["nearest", "zero", "up", "down"]
 # A range of tiles: one `(start, count)` per axis, or the pair alone for rank 1.
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 

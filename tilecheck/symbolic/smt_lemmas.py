@@ -16,7 +16,7 @@ Worked example: `b*B + t == c*B + s` with `t, s` in [0, B) and `b < c` gives `b*
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from tilecheck.symbolic.smt_nodes import Term
@@ -50,8 +50,8 @@ def nonlinear(term: Term) -> bool:
     return term.kind == "mul" or (term.kind in ("div", "mod") and term.parts[1].kind != "const")
 
 
-def lemmas(formulas: Iterable[Term]) -> list[Term]:
-    """True statements about the nonlinear terms in `formulas`; empty if there are none."""
+def lemmas(formulas: Iterable[Term], keep_time: Callable[[], None] = lambda: None) -> list[Term]:
+    """True statements about the nonlinear terms in `formulas`; empty if there are none. `keep_time` may end the work."""
     result: list[Term] = []
     known: dict[Term, None] = {}
     pairs: set[tuple[Term, Term]] = set()
@@ -62,6 +62,7 @@ def lemmas(formulas: Iterable[Term]) -> list[Term]:
             break
         made: list[Term] = []
         for term in fresh:
+            keep_time()
             if term.kind == "mul":
                 known[term] = None
                 made.extend(_one_product(term))

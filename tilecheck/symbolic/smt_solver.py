@@ -87,7 +87,7 @@ class Solver:
             return known
         ordered = sorted(wanted, key=lambda t: t.serial)
         limit = ms or self.query_ms
-        answer = self._ask([*ordered, *lemmas(ordered)], self._abstract, False, limit)[0] == "unsat"
+        answer = self._ask([*ordered, *lemmas(ordered, self.keep_time)], self._abstract, False, limit)[0] == "unsat"
         if not answer and exact_bits and has_bits(ordered):
             answer = refutes_bits(ordered, min(limit, _BITS_MS))
         self._answers[wanted] = answer
@@ -100,7 +100,7 @@ class Solver:
         """
         limit = ms or self.query_ms
         wanted = list(dict.fromkeys(formulas))
-        status, raw = self._ask([*wanted, *lemmas(wanted)], self._abstract, False, limit)
+        status, raw = self._ask([*wanted, *lemmas(wanted, self.keep_time)], self._abstract, False, limit)
         if status == "unsat":
             return None
         guess = self._values(raw, wanted) if raw is not None else None
@@ -111,7 +111,9 @@ class Solver:
             concrete = [substitute(f, {variable(s): num(v) for s, v in fixed.items()}) for f in wanted]
             if FALSE in concrete:
                 continue
-            status, raw = self._ask([*concrete, *lemmas(concrete)], self._abstract, False, min(limit, 700))
+            status, raw = self._ask(
+                [*concrete, *lemmas(concrete, self.keep_time)], self._abstract, False, min(limit, 700)
+            )
             if raw is None:
                 continue
             found = {**self._values(raw, wanted), **fixed}
@@ -123,6 +125,11 @@ class Solver:
             if satisfied(wanted, found):
                 return found
         return None
+
+    def keep_time(self) -> None:
+        """Raise `OutOfBudget` past the deadline; long work outside of z3 calls this now and then."""
+        if time.process_time() > self.deadline:
+            raise OutOfBudget
 
     # ---- inside
 
@@ -141,8 +148,13 @@ class Solver:
         for term in subterms(formulas):
             if not term.boolean and (term.kind == "sym" or (nonlinear(term) and not exact)):
                 solver.add(*self._range(term, memo, exact))
-        solver.add(*(self._translate(formula, memo, exact) for formula in formulas))
+        for formula in formulas:
+            self.keep_time()
+            solver.add(self._translate(formula, memo, exact))
         status = str(solver.check())
+        if status == "unknown" and "interrupted" in solver.reason_unknown():
+            # z3 takes Ctrl-C for itself while it works.
+            raise KeyboardInterrupt
         self.statistics.asked += 1
         self.statistics.seconds += time.process_time() - begun
         if status == "unknown":

@@ -10,7 +10,7 @@ Worked example: `if i < n: cuda.syncthreads()` differs for two threads of the bl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilecheck.symbolic.smt_nodes import Level
 from tilecheck.symbolic.smt_terms import TRUE, ZERO, conj, div, eq, mod, ne, neg, num
@@ -27,18 +27,16 @@ _MODES = {
 }
 
 
-def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
+def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
     """The barriers and warp operations that could not be cleared."""
-    found: list[Suspect] = []
     for point in _distinct(run.barriers):
         suspect = _of_lanes(run, point, excuses) if point.scope is Level.WARP else _divergence(run, point, excuses)
         if suspect is not None:
-            found.append(suspect)
+            yield suspect
     for point in _distinct(run.warp_ops):
         suspect = _of_lanes(run, point, excuses) or _short_warp(run, point, excuses)
         if suspect is not None:
-            found.append(suspect)
-    return found
+            yield suspect
 
 
 def _distinct(points: Sequence[BarrierPoint]) -> list[BarrierPoint]:

@@ -56,9 +56,8 @@ def positions(run: Run) -> Iterator[Position]:
             yield position
 
 
-def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
+def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
     """The positions that could not be cleared."""
-    found: list[Suspect] = []
     everything = list(positions(run))
     for start in range(0, len(everything), _BATCH):
         chunk = everything[start : start + _BATCH]
@@ -68,8 +67,7 @@ def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
         for position in chunk:
             suspect = judge(run, position, excuses)
             if suspect is not None:
-                found.append(suspect)
-    return found
+                yield suspect
 
 
 def question_of(run: Run, position: Position, assumed: Sequence[Term]) -> Question:

@@ -57,6 +57,7 @@ _WHOLE_RESULTS = frozenset({"popc", "clz", "ffs", "brev", "round"})
 
 def evaluate(run: Run, state: State, expr: Node) -> Value:
     """The value of `expr` at `state`."""
+    run.solver.keep_time()
     match expr:
         case Const(value=value):
             return constant(run, value)

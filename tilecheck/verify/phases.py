@@ -28,6 +28,9 @@ def cross(run: Run, state: State, scope: Level, node: Node, word: str, mask: Ter
     recording = run.recording and run.only_tags is None
     if recording:
         run.barriers.append(BarrierPoint(scope, guard, node, word, mask))
+    if node in run.missed:
+        state.version = run.new_version()
+        return
     if scope is Level.WARP and not is_full(mask):
         state.version = run.new_version()
         if recording and run.generic_loops == 0:

@@ -11,12 +11,13 @@ unknown with a reason. A gap of the walk makes the properties it names unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.checked import Fault
 from tilecheck.frontend.launches import Launch
-from tilecheck.ir.kernel import Kernel
+from tilecheck.ir.kernel import Kernel, Node
+from tilecheck.ir.simt import Barrier, BarrierValue
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
@@ -28,7 +29,7 @@ from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
 from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.verdict import Answer, Property, Verdict
+from tilecheck.verify.verdict import OUT_OF_TIME, Answer, Property, Verdict
 from tilecheck.verify.witness import Replayer, Seen
 
 # The share of a kernel's budget that replays may take.
@@ -59,20 +60,49 @@ class Proof:
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
     """Analyse `kernel` for one launch within `budget` seconds."""
     begun = time.process_time()
+    proof = _attempt(kernel, usage, launch, budget)
+    missed = _missed(proof)
+    if missed and proof.answers[Property.RACE_FREE].verdict in _SHOWN:
+        left = budget - (time.process_time() - begun)
+        again = _attempt(kernel, usage, launch, left, missed).answers[Property.RACE_FREE]
+        if again.verdict not in _SHOWN:
+            line = min(node.span.line for node in missed)
+            again = Answer(Verdict.UNKNOWN, reason=f"line {line}: this barrier orders only the threads that meet it")
+        proof.answers[Property.RACE_FREE] = again
+    _lean(proof)
+    return proof
+
+
+def _missed(proof: Proof) -> frozenset[Node]:
+    """The barriers that some threads may miss."""
+    suspects = proof.suspects.get(Property.BARRIERS_UNIFORM, [])
+    return frozenset(
+        s.node for s in suspects if s.standing > Standing.EXCUSED and isinstance(s.node, Barrier | BarrierValue)
+    )
+
+
+def _attempt(
+    kernel: Kernel, usage: Usage, launch: Launch | None, budget: float, missed: frozenset[Node] = frozenset()
+) -> Proof:
+    """Answers to all properties; the barriers in `missed` order nothing."""
+    begun = time.process_time()
     solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
     entry = enter(kernel, usage, solver, launch)
     proof = Proof(launch, entry)
     run = entry.run
+    run.missed = missed
     try:
         walk_kernel(run, entry.state, kernel)
     except OutOfBudget:
-        answer = Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+        answer = Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
         proof.answers = dict.fromkeys(Property, answer)
         return proof
     late: set[Property] = set()
     for name, room in _ROOMS:
+        found = proof.suspects[name] = []
         try:
-            proof.suspects[name] = room(run, proof.conditions)
+            # What was found before the time is up may still be refuted.
+            found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
     _retry(proof)
@@ -80,7 +110,6 @@ def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) ->
     replayer = Replayer(kernel, entry, launch, begun + budget)
     for name in Property:
         proof.answers[name] = _judge(proof, name, replayer, name in late)
-    _lean(proof)
     return proof
 
 
@@ -105,7 +134,7 @@ def _initialised(run: Run, excuses: Conditions) -> list[Suspect]:
     return found
 
 
-_ROOMS: tuple[tuple[Property, Callable[[Run, Conditions], list[Suspect]]], ...] = (
+_ROOMS: tuple[tuple[Property, Callable[[Run, Conditions], Iterable[Suspect]]], ...] = (
     (Property.IN_BOUNDS, bounds.suspects),
     (Property.RACE_FREE, races.suspects),
     (Property.BARRIERS_UNIFORM, barriers.suspects),
@@ -151,7 +180,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
         reason = worst.reason or "a counterexample did not replay"
         return Answer(Verdict.UNKNOWN, reason=f"line {worst.node.span.line}: {reason}")
     if late:
-        return Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+        return Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
     if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
         return Answer(Verdict.PROVEN_GIVEN, _texts(proof, name, found))
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):

@@ -9,6 +9,7 @@ Worked example: in `out[i] = a[i]; out[i + 1] = 0` the two stores meet for threa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from tilecheck.verify.verdict import Property
 _BATCH = 16
 # Pairs grow with the square of a kernel's accesses; beyond this many the time for a kernel could not cover them.
 _MOST_PAIRS = 1_000_000
+# An array with this many open suspects is not shown free of races, whatever its other pairs say.
+_ENOUGH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +40,34 @@ class Pair:
     intervals: tuple[tuple[Term, Term], ...]
 
 
-def suspects(run: Run, excuses: Excuses) -> list[Suspect]:
-    """Every pair that could not be cleared, at most one LAUNCH suspect per array."""
-    found: list[Suspect] = []
+def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
+    """Every pair that could not be cleared, at most one LAUNCH suspect and a few others per array."""
     tickets = exclusive_tickets(run)
     pairings = {mode: Pairing(run, mode, tickets) for mode in Mode}
     groups: dict[tuple[Array, Mode], list[Pair]] = {}
     for count, pair in enumerate(pairs(run)):
+        if count % 1024 == 0:
+            run.solver.keep_time()
         if count >= _MOST_PAIRS:
             raise OutOfBudget
         groups.setdefault((pair.first.array, pair.mode), []).append(pair)
-    settled: set[Array] = set()
+    open_ones: Counter[Array] = Counter()
     for (array, mode), members in groups.items():
         for start in range(0, len(members), _BATCH):
             chunk = members[start : start + _BATCH]
-            if array in settled:
+            if open_ones[array] >= _ENOUGH:
                 break
             if len(chunk) > 1 and _cleared(run, pairings[mode], chunk):
                 continue
             for pair in chunk:
                 suspect = _one(run, pairings[mode], pair, excuses)
-                if suspect is not None:
-                    found.append(suspect)
-                    if suspect.standing is Standing.LAUNCH:
-                        settled.add(array)
-                        break
-    return found
+                if suspect is None:
+                    continue
+                yield suspect
+                if suspect.standing > Standing.EXCUSED:
+                    open_ones[array] += _ENOUGH if suspect.standing is Standing.LAUNCH else 1
+                if open_ones[array] >= _ENOUGH:
+                    break
 
 
 def distinct(accesses: Sequence[Access]) -> list[Access]:

@@ -118,7 +118,7 @@ def replay(
     return best
 
 
-def run_once(program: Program, scenario: Scenario, attempt: int) -> SimtRun:
+def run_once(program: Program, scenario: Scenario, attempt: int, deadline: float | None = None) -> SimtRun:
     """One run of `scenario`; `attempt` picks the schedule and how unknown contents are filled.
 
     A large launch runs by some of its blocks; with a grid barrier it cannot, and shows nothing.
@@ -136,6 +136,7 @@ def run_once(program: Program, scenario: Scenario, attempt: int) -> SimtRun:
         constants=dict(scenario.constants),
         max_steps=_MAX_STEPS,
         blocks=blocks,
+        deadline=deadline,
     )
 
 

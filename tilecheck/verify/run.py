@@ -244,6 +244,8 @@ class Run:
         self.active_masks: dict[Term, Term] = {}
         # Warp barriers that order only the lanes of their masks, and loops being walked for a generic round.
         self.crossings: list[Crossing] = []
+        # Barriers that some threads may miss: they are not relied on.
+        self.missed: frozenset[Node] = frozenset()
         self.generic_loops = 0
 
     def is_assigned(self, name: str) -> bool:

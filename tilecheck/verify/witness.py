@@ -136,7 +136,7 @@ class Replayer:
             return None
         if self._program is None:
             self._program = compile_kernel(thinned(self.kernel) if self.kernel.track == "cutile" else self.kernel)
-        outcome = run_once(self._program, scenario, fill)
+        outcome = run_once(self._program, scenario, fill, self.deadline)
         self._runs.append((scenario, fill, outcome))
         return outcome
 
