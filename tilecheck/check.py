@@ -28,7 +28,7 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
-from tilecheck.verify.cutile import check_tiles
+from tilecheck.verify.cutile import check_tiles, revised
 from tilecheck.verify.simt import SimtReport, launches_of
 from tilecheck.verify.simt import check_kernel as check_thread_kernel
 from tilecheck.verify.tile_report import TileReport
@@ -119,12 +119,16 @@ def _threads(
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
     tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
     shown = (*found, *tiled, *elsewhere)
-    for kernel in block_kernels:
-        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    return tuple(
+    threads = [
         contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-        for kernel in (*simt_kernels, *block_kernels)
-    )
+        for kernel in simt_kernels
+    ]
+    for kernel in block_kernels:
+        faults = contained(partial(check_tiles, kernel, shown), lambda why: ())
+        report = contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
+        threads.append(revised(report, faults))
+        lost += faults
+    return tuple(threads)
 
 
 def _tile(kernel: Kernel) -> TileReport:
