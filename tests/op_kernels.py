@@ -7,7 +7,7 @@ ragged 20 x 150 arrays unless an op mixes lanes, in which case extents divide. A
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -85,6 +85,7 @@ def _cases() -> Iterator[Case]:
         yield from _elementwise(op, f"tc.{op}(a, b)", numbers, 2, domain=(-90, 90))
     yield from _elementwise("clip", "tc.clip(a, b, c)", numbers, 3, domain=(-90, 90))
     yield from _elementwise("fma", "tc.fma(a, b, c)", FLOATS, 3, tolerance=16)
+    yield from _rounded()
     yield from _elementwise("ceil_div", "tc.ceil_div(a, b)", INTS, 2, domain=(-90, 90))
     yield from _elementwise("mul_hi", "tc.mul_hi(a, b)", INTS, 2, domain=(-1e18, 1e18))
     for op, expression in {"negative": "-a", "positive": "+a", "abs": "tc.abs(a)", "square": "tc.square(a)"}.items():
@@ -119,6 +120,21 @@ def _cases() -> Iterator[Case]:
     yield from _reductions()
     yield from _products()
     yield from _elements()
+
+
+def _rounded() -> Iterator[Case]:
+    """The options of arithmetic: each way to round, and subnormal numbers as zeros."""
+    calls = {"add": "a, b", "subtract": "a, b", "multiply": "a, b", "divide": "a, b", "fma": "a, b, c", "sqrt": "a"}
+    for op, names in calls.items():
+        count = names.count(",") + 1
+        for way in ("nearest", "zero", "up", "down"):
+            text = f'tc.{op}({names}, rounding="{way}")'
+            for case in _elementwise(op, text, ("f32", "f64"), count, domain=(0.1, 9)):
+                yield replace(case, name=f"{case.name}_{way}")
+        # Products, quotients and roots of such small numbers are subnormal, or their operands are.
+        text = f"tc.{op}({names}, flush_to_zero=True)"
+        for case in _elementwise(op, text, ("f32",), count, domain=(1e-39, 4e-38)):
+            yield replace(case, name=f"{case.name}_flushed")
 
 
 def _creation() -> Iterator[Case]:

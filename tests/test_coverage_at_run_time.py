@@ -61,6 +61,23 @@ def walk_rows(z: Tensor[Mapped, i32, A, B]) -> None:
             z.store(z.load(whole) + 1, whole)
 
 
+@tc.kernel
+def walk_columns(z: Tensor[Mapped, i32, A, B, C]) -> None:
+    for at in z.indices():
+        for i in range(z.num_tiles(0)):
+            whole = z.at(at, i)
+            z.store(z.load(whole) + 1, whole)
+
+
+@tc.kernel
+def walk_range(
+    a: Tensor[Mapped, i32, A, B], b: Tensor[Mapped, i32, A, B], i: int, rows: int, j: int, columns: int
+) -> None:
+    for at in a.indices_with(b, within=((i, rows), (j, columns))):
+        a.store(a.load(at) + 1, at)
+        b.store(b.load(at) + 2, at)
+
+
 BUMPS = {1: bump1, 2: bump2, 3: bump3}
 WALKS = {1: walk1, 2: walk2, 3: walk3}
 quick = settings(max_examples=120, deadline=None, derandomize=True, database=None)
@@ -106,6 +123,29 @@ def test_an_owned_axis_belongs_to_one_visit(n: int, m: int, a: int, b: int, data
     blocks = data.draw(st.integers(1, p.tiles[0]))
     walk_rows(p.map(data.draw(st.integers(1, 3)), tc.OWNED, blocks=blocks)).sync()
     assert np.array_equal(z.numpy(), np.ones((n, m)))
+    cube = tc.zeros(n, m, 3, dtype=i32)
+    q = cube.partition(a, b, 2)
+    many = data.draw(st.integers(1, q.tiles[1] * q.tiles[2]))
+    walk_columns(q.map(tc.OWNED, 1, 1, blocks=many)).sync()
+    assert np.array_equal(cube.numpy(), np.ones((n, m, 3)))
+
+
+@quick
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 5), st.integers(1, 5), st.data())
+def test_a_shared_sub_range_is_visited_once_by_both(n: int, m: int, a: int, b: int, data: st.DataObject) -> None:
+    x, y = tc.zeros(n, m, dtype=i32), tc.zeros(n, m, dtype=i32)
+    p, q = x.partition(a, b), y.partition(a, b)
+    starts = [data.draw(st.integers(0, tiles)) for tiles in p.tiles]
+    counts = [data.draw(st.integers(0, tiles - start)) for tiles, start in zip(p.tiles, starts, strict=True)]
+    bands = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 2)))
+    blocks = data.draw(st.integers(1, int(np.prod(p.tiles))))
+    given = [number for pair in zip(starts, counts, strict=True) for number in pair]
+    walk_range(p.map(bands, blocks=blocks), q.map(bands, blocks=blocks), *given).sync()
+    expected = np.zeros((n, m))
+    rows, columns = (slice(s * t, (s + c) * t) for s, c, t in zip(starts, counts, (a, b), strict=True))
+    expected[rows, columns] = 1
+    assert np.array_equal(x.numpy(), expected)
+    assert np.array_equal(y.numpy(), 2 * expected)
 
 
 @quick

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilecheck as tc
+from benchmarks import resources
 from tests.gpu.harness import Call, arrays_of, strides_of
 from tests.gpu.recorded import recording
 from tests.library_cases import CASES
@@ -92,3 +93,10 @@ def test_numba_cuda_makes_ptx_of_it(name: str) -> None:
     code = with_numba(first_call(name))
     ptx, entry = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
     assert f".entry {entry}" in ptx
+
+
+@compiled
+@pytest.mark.parametrize("capability", resources.CAPABILITIES, ids=str)
+@pytest.mark.parametrize("name", ["linear_silu_f16", "attention_bf16", "layer_norm_f16", "decode_split", "gelu_mul"])
+def test_no_register_spills_at_the_extents_it_is_made_for(name: str, capability: tuple[int, int]) -> None:
+    assert resources.resources(name, capability)[1].resources.spilled == 0

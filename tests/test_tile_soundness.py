@@ -40,8 +40,10 @@ class Writer:
     rank: int
     mapped: bool
     two: bool
-    # Whether the last axis of a mapped `z` belongs to the block as a whole.
-    owned: bool
+    # The axis of a mapped `z` that belongs to the block as a whole.
+    owned: int | None
+    # The sub-range that a mapped `z` walks, as written.
+    within: str
     # The extents of `x` that its annotation names.
     declared: tuple[str | None, ...]
     lines: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Writer:
     @property
     def at(self) -> str:
         """The index of a mapped `z`."""
-        return "z.at(at, j)" if self.owned else "at"
+        return "at" if self.owned is None else "z.at(at, j)"
 
     @property
     def own(self) -> Shape:
@@ -170,7 +172,7 @@ class Writer:
     def places(self) -> tuple[str, ...]:
         """The block's own place."""
         if self.mapped:
-            return ("at[0]", "j") if self.owned else tuple(f"at[{a}]" for a in range(self.rank))
+            return tuple("j" if a == self.owned else f"at[{a}]" for a in range(self.rank))
         return tuple(f"tc.block_id({a})" for a in range(self.rank))
 
     def write(self) -> str:
@@ -180,10 +182,13 @@ class Writer:
         if self.mapped:
             # A tile that may pass from one round to the next.
             self.let(self.own, f"tc.zeros({', '.join(self.own)})")
-            self.put("for at in z.indices():")
+            stream = (
+                f"z.indices_with(w{self.within and ', '}{self.within})" if self.two else f"z.indices({self.within})"
+            )
+            self.put(f"for at in {stream}:")
             self.depth += 1
-            if self.owned:
-                self.put("for j in range(z.num_tiles(1)):")
+            if self.owned is not None:
+                self.put(f"for j in range(z.num_tiles({self.owned})):")
                 self.depth += 1
         self.ints += self.places()
         self.let(self.own, f"tc.load_like(x, z{f', {self.at}' if self.mapped else ''})")
@@ -209,13 +214,13 @@ class Writer:
         place = f", {self.at}" if self.mapped else ""
         # `t1` is the tile from before the loop, so an early store writes what the last round left in it.
         stored = f"{'    ' * self.depth}z.store({'t1' if early else self.pick(self.own)}{place})"
-        self.lines.insert(2 + self.owned if early else len(self.lines), stored)
+        self.lines.insert(2 + (self.owned is not None) if early else len(self.lines), stored)
         if self.two:
-            self.put(f"w.store({self.pick(self.own)})")
+            self.put(f"w.store({self.pick(self.own)}{place})")
         named = ", ".join(self.declared[a] or "Dyn" for a in range(self.rank))
         params = f"z: Tensor[{access}, f32, {', '.join(self.own)}], x: Tensor[Shared, f32, {named}], y: Tensor[Shared, f32, {whole}]"
         params += ", v: Tensor[Shared, f32, Dyn]" + (
-            f", w: Tensor[Mut, f32, {', '.join(self.own)}]" if self.two else ""
+            f", w: Tensor[{access}, f32, {', '.join(self.own)}]" if self.two else ""
         )
         return f"{HEADER}\n@tc.kernel\ndef k({params}, n: int) -> None:\n" + "\n".join(self.lines) + "\n"
 
@@ -224,11 +229,14 @@ def outcome(seed: int) -> str:
     """What became of one random kernel; asserts that what was launched is right."""
     choose = random.Random(seed)
     rank = choose.choice((1, 2))
-    mapped = choose.random() < 0.25
-    two = not mapped and choose.random() < 0.3
-    owned = mapped and rank == 2 and choose.random() < 0.4
+    mapped = choose.random() < 0.4
+    owned = choose.randrange(2) if mapped and rank == 2 and choose.random() < 0.4 else None
+    two = owned is None and choose.random() < 0.3
+    ranges = [choose.choice(("(0, -1)", "(1, -1)", "(0, 1)", "(n, 1)", "(1, n)", "(n, n)")) for _ in range(rank)]
+    pairs = ranges[0] if rank == 1 else f"({', '.join(ranges)})"
+    within = f"within={pairs}" if mapped and owned is None and choose.random() < 0.4 else ""
     declared = tuple(choose.choice((None, None, None, d, "BK")) for d in ("BM", "BN")[:rank])
-    text = Writer(choose, rank, mapped, two, owned, declared).write()
+    text = Writer(choose, rank, mapped, two, owned, within, declared).write()
     kernels, faults = read_kernels(Source("random.py", text), lambda module, importer: None)
     if faults:
         return "unread"
@@ -252,8 +260,9 @@ def outcome(seed: int) -> str:
         return "empty"
     n = choose.randint(0, 2)
     tiles = tuple(-(-e // t) for e, t in zip(shape, tile, strict=True))
-    streamed = (1, 0) if owned else (1,) * rank
-    count = choose.randint(1, tiles[0] if owned else int(np.prod(tiles)))
+    bands = choose.choice((1, 1, 2))
+    streamed = tuple(0 if axis == owned else bands if axis == 0 else 1 for axis in range(rank))
+    count = choose.randint(1, int(np.prod([n for axis, n in enumerate(tiles) if axis != owned])))
     grid = (count, 1, 1) if mapped else (*tiles, 1, 1)[:3]
     for condition in report.conditions:
         if condition.evaluate(lengths, {"n": n}, dims, grid) is not None:
@@ -266,11 +275,12 @@ def outcome(seed: int) -> str:
     choose.shuffle(order)
     for void in ("zero", "poison"):
         z, w = start.copy(), np.zeros(lengths.get("w", (1,)), np.float32)
-        cut = TensorArgument(z, tile, TileMap(streamed, count) if mapped else None)
+        walked = TileMap(streamed, count) if mapped else None
+        cut = TensorArgument(z, tile, walked)
         recorder = Recorder()
         arguments: dict[str, Any] = {"z": cut, **{k: TensorArgument(a) for k, a in inputs.items()}, "n": n}
         if two:
-            arguments["w"] = TensorArgument(w, tile)
+            arguments["w"] = TensorArgument(w, tile, walked)
         try:
             run(report, arguments, grid, dims, order=order, recorder=recorder, void=void)
         except Trap as trap:

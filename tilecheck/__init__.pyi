@@ -56,6 +56,7 @@ Result = TypeVar('Result', covariant=True, default=Any)
 Parameters = ParamSpec('Parameters')
 Scalar: TypeAlias = float | type[Dim]
 Pad: TypeAlias = Literal['zero', 'neg_zero', 'nan', 'inf', '-inf'] | float | None
+Rounding: TypeAlias = Literal['nearest', 'zero', 'up', 'down']
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 
 class Tile(Generic[T, *S]):
@@ -3262,64 +3263,64 @@ def autotune(kernel: Kernel[...], configs: Sequence[Mapping[str, Any]], make: Ca
     ...
 
 @overload
-def add(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def add(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
     ...
 
 @overload
-def add(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def add(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def add(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def add(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def add(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def add(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def add(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def add(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def add(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def add(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3331,64 +3332,64 @@ def add(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def subtract(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def subtract(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise difference `x - y`. Ints wrap."""
     ...
 
 @overload
-def subtract(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def subtract(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def subtract(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def subtract(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def subtract(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def subtract(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def subtract(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3400,64 +3401,64 @@ def subtract(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def multiply(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def multiply(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise product `x * y`. Ints wrap."""
     ...
 
 @overload
-def multiply(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def multiply(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def multiply(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def multiply(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def multiply(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def multiply(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def multiply(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3469,64 +3470,64 @@ def multiply(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
+def divide(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
     ...
 
 @overload
-def divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def divide(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def divide(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, One], y: Tile[T, One, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, One, N], y: Tile[T, M, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def divide(x: Tile[T, M], y: Tile[T, One], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def divide(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def divide(x: Tile[T, One], y: Tile[T, M], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, M, One], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, One, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def divide(x: Tile[T, N], y: Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def divide(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -4030,12 +4031,12 @@ def clip(x: float, low: float, high: float, /) -> float:
     ...
 
 @overload
-def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /) -> Tile[T, *S]:
-    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
+def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again. `tile-ir` may round the product too."""
     ...
 
 @overload
-def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /) -> Tile[T, *S]:
+def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
@@ -5251,7 +5252,7 @@ def log1p(x: Scalar, /) -> float:
     ...
 
 @overload
-def sqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+def sqrt(x: Tile[T, *S], /, *, rounding: Rounding | None=..., flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise square root; nan below 0."""
     ...
 
@@ -6674,8 +6675,45 @@ def squeeze(x: Tile[T, M, N, One, K], axis: Literal[2, -2], /) -> Tile[T, M, N, 
 def squeeze(x: Tile[T, M, N, K, One], axis: Literal[3, -1], /) -> Tile[T, M, N, K]:
     ...
 
-def concat(arrays: tuple[Tile[T, *tuple[Any, ...]], ...], /, axis: int=...) -> Tile[T, *tuple[Any, ...]]:
+@overload
+def concat(arrays: tuple[Tile[T, Any], ...], /, axis: Literal[0, -1]=...) -> Tile[T, Any]:
     """Tiles one after the other along `axis`; other extents are equal."""
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N], ...], /, axis: Literal[0, -2]=...) -> Tile[T, Any, N]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any], ...], /, axis: Literal[1, -1]) -> Tile[T, M, Any]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N, K], ...], /, axis: Literal[0, -3]=...) -> Tile[T, Any, N, K]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any, K], ...], /, axis: Literal[1, -2]) -> Tile[T, M, Any, K]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, Any], ...], /, axis: Literal[2, -1]) -> Tile[T, M, N, Any]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, Any, N, K, L], ...], /, axis: Literal[0, -4]=...) -> Tile[T, Any, N, K, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, Any, K, L], ...], /, axis: Literal[1, -3]) -> Tile[T, M, Any, K, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, Any, L], ...], /, axis: Literal[2, -2]) -> Tile[T, M, N, Any, L]:
+    ...
+
+@overload
+def concat(arrays: tuple[Tile[T, M, N, K, Any], ...], /, axis: Literal[3, -1]) -> Tile[T, M, N, K, Any]:
     ...
 
 @overload

@@ -1,6 +1,6 @@
 """The kernel ops as mypy and pyright see them: exact shapes and dtypes, and wrong ones as ordinary errors."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import tilecheck as tc
 from tilecheck import (
@@ -68,6 +68,10 @@ def elementwise(t: Square, column: Column, row: Row, plain: Plain, point: Point,
     assert_type(tc.sqrt(2), float)
     assert_type(tc.isnan(t), Tile[bool_, BM, BN])
     assert_type(tc.fma(t, t, 1.0), Square)
+    assert_type(tc.add(t, row, rounding="down"), Square)
+    assert_type(tc.sqrt(t, rounding="up", flush_to_zero=True), Square)
+    tc.divide(t, t, rounding="sideways")  # error: no such rounding
+    tc.pow(t, t, rounding="up")  # error: `pow` takes no rounding
     t + half  # error: dtypes differ
     t + tc.zeros(BN, BM)  # error: extents swapped
     t + tc.zeros(BM, BK)  # error: an extent differs
@@ -108,6 +112,13 @@ def matrices(x: Tile[f16, BM, BK], y: Tile[f16, BK, BN], acc: Square, b: Tile[bf
 def shapes(t: Square, cube: Tile[f16, BM, BN, BK]) -> None:
     assert_type(tc.reshape(t, (BN, BM)), Tile[f32, BN, BM])
     assert_type(t.reshape(BK), Tile[f32, BK])
+    assert_type(tc.concat((t, tc.zeros(BM, BK)), axis=1), Tile[f32, BM, Any])
+    assert_type(tc.concat((t, tc.zeros(BK, BN), t)), Tile[f32, Any, BN])
+    assert_type(tc.concat((cube, cube), axis=-2), Tile[f16, BM, Any, BK])
+    assert_type(tc.concat((tc.zeros(BM), tc.zeros(BN))), Tile[f32, Any])
+    tc.concat((t, tc.zeros(BN, BM)), axis=1)  # error: rows differ
+    tc.concat((t, tc.zeros(BM, BN, dtype=f16)))  # error: dtypes differ
+    tc.concat((t, t), axis=2)  # error: a rank-2 tile has no axis 2
     assert_type(tc.transpose(t), Tile[f32, BN, BM])
     assert_type(tc.permute_dims(cube, (2, 0, 1)), Tile[f16, BK, BM, BN])
     assert_type(tc.broadcast_to(tc.zeros(BN), (BM, BN)), Square)

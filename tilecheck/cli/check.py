@@ -188,7 +188,9 @@ def _run(
     cache = None if no_cache else ResultCache(cache_folder(config.root))
     progress = _Progress()
     try:
-        return run(inputs, Options(config.budget, chosen), jobs=jobs, cache=cache, progress=progress)
+        return run(
+            inputs, Options(config.budget, chosen, stored=not no_cache), jobs=jobs, cache=cache, progress=progress
+        )
     except KeyboardInterrupt:
         progress.clear()
         raise CannotRun(f"interrupted after {progress.done} of {counted(progress.total, 'file')}") from None

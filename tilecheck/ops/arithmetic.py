@@ -1,37 +1,68 @@
 """Arithmetic: `+ - * / // % **` and their named forms, `minimum`, `maximum`, `clip`, `fma` and integer division.
 
-All are elementwise under the number rules of `ops/numbers.py`. Ints wrap in their dtype; `//` and `%` follow Python
+All are elementwise under the number rules of `ops/numbers.py`. On f32 and f64 tiles `add`, `subtract`, `multiply`, `divide`,
+`fma` and `sqrt` take `rounding="zero"`, `"up"`, `"down"` or `"nearest"` (exact to the last bit, where the operator may be
+faster), and on f32 `flush_to_zero=True`, which takes subnormal operands and results for zeros. Ints wrap in their dtype; `//` and `%` follow Python
 (floor, sign of the divisor), with 0 for a zero divisor of ints, so that every backend has one answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from tilecheck.ir.types import TileType, Type
 from tilecheck.ops import exact
-from tilecheck.ops.elementwise import arithmetic, floating
+from tilecheck.ops.elementwise import arithmetic, floating, rounded
 from tilecheck.ops.numbers import FLOATS, INTS, Array, Value, lift
 from tilecheck.ops.row import Lanes, Refused, op
-from tilecheck.ops.signatures import binary, unary
+from tilecheck.ops.signatures import ROUNDED, binary, unary
 
 
-@op("arithmetic", result=arithmetic("+"), lanes=Lanes.CARRY, operator="+", stub=binary("add", "__add__"))
-def add(x: Value, y: Value, /) -> Value:
+def _as_asked(
+    name: str, plain: Callable[..., Array], rounding: exact.Rounding | None, flush: bool
+) -> Callable[..., Array]:
+    if rounding is None and not flush:
+        return plain
+    return partial(exact.rounded, name, rounding or "nearest", flush)
+
+
+@op(
+    "arithmetic",
+    result=rounded("add", arithmetic("+")),
+    lanes=Lanes.CARRY,
+    operator="+",
+    stub=binary("add", "__add__", options=ROUNDED),
+)
+def add(x: Value, y: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False) -> Value:
     """Elementwise sum `x + y` of tiles of one dtype, or of a tile and a scalar. Ints wrap."""
-    return lift(np.add, x, y)
+    return lift(_as_asked("add", np.add, rounding, flush_to_zero), x, y)
 
 
-@op("arithmetic", result=arithmetic("-"), lanes=Lanes.CARRY, operator="-", stub=binary("subtract", "__sub__"))
-def subtract(x: Value, y: Value, /) -> Value:
+@op(
+    "arithmetic",
+    result=rounded("subtract", arithmetic("-")),
+    lanes=Lanes.CARRY,
+    operator="-",
+    stub=binary("subtract", "__sub__", options=ROUNDED),
+)
+def subtract(x: Value, y: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False) -> Value:
     """Elementwise difference `x - y`. Ints wrap."""
-    return lift(np.subtract, x, y)
+    return lift(_as_asked("subtract", np.subtract, rounding, flush_to_zero), x, y)
 
 
-@op("arithmetic", result=arithmetic("*"), lanes=Lanes.CARRY, operator="*", stub=binary("multiply", "__mul__"))
-def multiply(x: Value, y: Value, /) -> Value:
+@op(
+    "arithmetic",
+    result=rounded("multiply", arithmetic("*")),
+    lanes=Lanes.CARRY,
+    operator="*",
+    stub=binary("multiply", "__mul__", options=ROUNDED),
+)
+def multiply(x: Value, y: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False) -> Value:
     """Elementwise product `x * y`. Ints wrap."""
-    return lift(np.multiply, x, y)
+    return lift(_as_asked("multiply", np.multiply, rounding, flush_to_zero), x, y)
 
 
 def _divide_type(x: Type, y: Type, /) -> Type:
@@ -46,12 +77,18 @@ def _divide_type(x: Type, y: Type, /) -> Type:
     return floating("/")(x, y)
 
 
-@op("arithmetic", result=_divide_type, lanes=Lanes.CARRY, operator="/", stub=binary("divide", "__truediv__"))
-def divide(x: Value, y: Value, /) -> Value:
+@op(
+    "arithmetic",
+    result=rounded("divide", _divide_type),
+    lanes=Lanes.CARRY,
+    operator="/",
+    stub=binary("divide", "__truediv__", options=ROUNDED),
+)
+def divide(x: Value, y: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False) -> Value:
     """Elementwise quotient `x / y` of float tiles; of scalars a float. Division by zero gives inf or nan."""
     if isinstance(x, int) and isinstance(y, int):
         x = float(x)
-    return lift(np.divide, x, y)
+    return lift(_as_asked("divide", np.divide, rounding, flush_to_zero), x, y)
 
 
 @op(
@@ -169,19 +206,23 @@ def clip(x: Value, low: Value, high: Value, /) -> Value:
 
 @op(
     "arithmetic",
-    result=arithmetic("fma", FLOATS),
+    result=rounded("fma", arithmetic("fma", FLOATS)),
     lanes=Lanes.CARRY,
     stub=(
-        "def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /) -> Tile[T, *S]",
-        "def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /) -> Tile[T, *S]",
+        f"def fma(x: Tile[T, *S], y: Tile[T, *S] | float, z: Tile[T, *S] | float, /{ROUNDED}) -> Tile[T, *S]",
+        f"def fma(x: float, y: Tile[T, *S], z: Tile[T, *S] | float, /{ROUNDED}) -> Tile[T, *S]",
         "def fma(x: float, y: float, z: float, /) -> float",
     ),
 )
-def fma(x: Value, y: Value, z: Value, /) -> Value:
-    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again."""
+def fma(
+    x: Value, y: Value, z: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False
+) -> Value:
+    """Elementwise `x * y + z` of floats, rounded once; f16 and bf16 compute in f32 and round again. `tile-ir` may round the
+    product too.
+    """
     if not isinstance(x, float) and not hasattr(x, "dtype"):
         x = float(x)
-    return lift(exact.fma, x, y, z)
+    return lift(_as_asked("fma", exact.fma, rounding, flush_to_zero), x, y, z)
 
 
 @op("arithmetic", result=arithmetic("ceil_div", INTS), lanes=Lanes.CARRY, stub=binary("ceil_div", scalar="int"))

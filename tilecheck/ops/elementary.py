@@ -7,14 +7,16 @@ domain ends as in NumPy: nan outside, inf at poles.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilecheck.ops.elementwise import floating
+from tilecheck.ops import exact
+from tilecheck.ops.elementwise import floating, rounded
 from tilecheck.ops.numbers import Value, is_tile, lift
 from tilecheck.ops.row import Lanes, op
-from tilecheck.ops.signatures import binary, unary
+from tilecheck.ops.signatures import ROUNDED, binary, unary
 
 
 def _floats(f: Callable[..., Any], *values: Value) -> Value:
@@ -64,10 +66,12 @@ def log1p(x: Value, /) -> Value:
     return _floats(np.log1p, x)
 
 
-@op("math", result=floating("sqrt"), lanes=Lanes.CARRY, stub=unary("sqrt"))
-def sqrt(x: Value, /) -> Value:
+@op("math", result=rounded("sqrt", floating("sqrt")), lanes=Lanes.CARRY, stub=unary("sqrt", options=ROUNDED))
+def sqrt(x: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: bool = False) -> Value:
     """Elementwise square root; nan below 0."""
-    return _floats(np.sqrt, x)
+    if rounding is None and not flush_to_zero:
+        return _floats(np.sqrt, x)
+    return _floats(partial(exact.rounded, "sqrt", rounding or "nearest", flush_to_zero), x)
 
 
 @op("math", result=floating("rsqrt"), lanes=Lanes.CARRY, stub=unary("rsqrt"))

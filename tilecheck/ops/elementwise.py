@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilecheck.ir.types import ScalarType, TileType, Type
+from tilecheck.ir.types import NoneType, ScalarType, StrType, TileType, Type
+from tilecheck.ops import exact
 from tilecheck.ops.extents import broadcast
 from tilecheck.ops.numbers import ANY, FLOATS, NUMBERS, agree, number, scalar_kind
-from tilecheck.ops.row import Refused, ResultRule
-from tilecheck.surface.dtypes import bool_
+from tilecheck.ops.row import NONE, Refused, ResultRule
+from tilecheck.surface.dtypes import bool_, f32, f64
 
 
 def arithmetic(op: str, allowed: Sequence[str] = NUMBERS) -> ResultRule:
@@ -66,6 +67,38 @@ def floating(op: str) -> ResultRule:
         return TileType(dtype, *broadcast(op, *numbers))
 
     return rule
+
+
+def rounded(op: str, rule: ResultRule) -> ResultRule:
+    """`rule` with the options `rounding` and `flush_to_zero`, which f32 and f64 tiles have; flushing is for f32 alone."""
+
+    def checked(*types: Type, rounding: Type = NONE, flush_to_zero: Type = NONE) -> Type:
+        result = rule(*types)
+        flush = _constant(op, "flush_to_zero", flush_to_zero, (False, True))
+        if _constant(op, "rounding", rounding, exact.ROUNDINGS) is None and not flush:
+            return result
+        wanted = (f32,) if flush else (f32, f64)
+        if not isinstance(result, TileType) or result.dtype not in wanted:
+            option = "flush_to_zero" if flush else "rounding"
+            raise Refused(
+                "dtype-mismatch",
+                f"`{op}` with `{option}` of a `{result}`",
+                f"it takes {' and '.join(dtype.name for dtype in wanted)} tiles; convert with `.astype`",
+                0,
+            )
+        return result
+
+    return checked
+
+
+def _constant(op: str, option: str, given: Type, allowed: Sequence[object]) -> object:
+    """The value of an option, None if it is left out."""
+    if isinstance(given, NoneType):
+        return None
+    if isinstance(given, StrType | ScalarType) and given.value in allowed and given.value is not None:
+        return given.value
+    values = ", ".join(map(repr, allowed))
+    raise Refused("usage", f"`{option}` of `{op}` is a constant, one of {values}")
 
 
 def one_tile(op: str, type: Type, argument: int = 0) -> TileType:

@@ -1,10 +1,11 @@
-"""Sums of a product rounded once: `x * y + z` of f32 and f64 as the hardware's fused multiply-add gives it.
+"""Arithmetic of f32 and f64 rounded as asked: a fused multiply-add that rounds once, and sums, products, quotients and
+roots towards zero, up or down.
 
-f32 goes through f64: the product of two is exact there, and a sum that is rounded to odd there rounds to f32 as the exact
+For `fma` f32 goes through f64: the product of two is exact there, and a sum that is rounded to odd there rounds to f32 as the exact
 one does. f64 splits product and sums into a value and its error (Dekker, Knuth) and rounds the small part to odd before
 the last sum, after Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
 to odd" (2008). That holds while nothing over- or underflows on the way; elements out of that range, few in practice, are
-computed as ratios of whole numbers.
+computed as ratios of whole numbers. A directed rounding starts from the nearest number and compares it with the ratio.
 
 Worked example: with `x = 1 + 2**-27` and `y = 1 - 2**-27` the product is `1 - 2**-54`, which f64 rounds to 1; so
 `fma(x, y, -1.0)` is `-2**-54`, and `x * y - 1.0` is 0.
@@ -13,11 +14,16 @@ Worked example: with `x = 1 + 2**-27` and `y = 1 - 2**-27` the product is `1 - 2
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Final, Literal, get_args
 
 import numpy as np
 
 from tilecheck.ops.numbers import Array
+
+Rounding = Literal["nearest", "zero", "up", "down"]
+ROUNDINGS: Final = get_args(Rounding)
 
 # Between these magnitudes neither a product nor an error term of two f64 leaves the normal numbers.
 _SMALL, _LARGE = 2.0**-400, 2.0**400
@@ -85,3 +91,76 @@ def _by_ratios(x: float, y: float, z: float) -> float:
         return exact.numerator / exact.denominator
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
+
+
+# ---- directed rounding
+
+_NEAREST: Final[dict[str, Callable[..., Array]]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "sqrt": np.sqrt,
+    "fma": fma,
+}
+
+
+def rounded(op: str, rounding: Rounding, flush: bool, *values: Array) -> Array:
+    """`op`, a name of `_NEAREST`, on tiles of one dtype, f32 or f64. With `flush` (f32 alone) subnormal operands and results
+    count as zeros of their sign.
+    """
+    with np.errstate(all="ignore"):
+        args = np.broadcast_arrays(*(_flushed(v) if flush else v for v in values))
+        result = np.array(_NEAREST[op](*args))
+        if rounding != "nearest":
+            sides = [
+                _side(op, r, *each) for r, *each in zip(*(v.ravel().tolist() for v in (result, *args)), strict=True)
+            ]
+            result = _moved(result, np.array(sides).reshape(result.shape), rounding)
+            if rounding == "down" and op in ("add", "subtract", "fma"):
+                result = np.where(_cancels(op, args) & (result == 0), -np.zeros_like(result), result)
+        return _flushed(result) if flush else result
+
+
+def _flushed(x: Array) -> Array:
+    return np.where(abs(x) < np.finfo(x.dtype).smallest_normal, np.copysign(np.zeros_like(x), x), x)
+
+
+def _moved(result: Array, side: Array, rounding: Rounding) -> Array:
+    """The neighbour of `result` on the asked side of the exact value; `side` is where that lies: 1 above, -1 below."""
+    ends = {"up": (np.inf, 1), "down": (-np.inf, -1)}
+    if rounding == "zero":
+        return np.where(side * np.sign(result) < 0, np.nextafter(result, np.zeros_like(result)), result)
+    end, wanted = ends[rounding]
+    return np.where(side == wanted, np.nextafter(result, result.dtype.type(end)), result)
+
+
+def _side(op: str, result: float, *args: float) -> int:
+    """Whether the exact value lies above (1) or below (-1) `result`; 0 where they are equal or one is no number."""
+    if not all(map(math.isfinite, args)) or math.isnan(result) or (op == "divide" and args[1] == 0):
+        return 0
+    if math.isinf(result):
+        return -1 if result > 0 else 1
+    x, *rest = map(Fraction, args)
+    r = Fraction(result)
+    match op:
+        case "add":
+            exact = x + rest[0] - r
+        case "subtract":
+            exact = x - rest[0] - r
+        case "multiply":
+            exact = x * rest[0] - r
+        case "divide":
+            exact = x / rest[0] - r
+        case "fma":
+            exact = x * rest[0] + rest[1] - r
+        case _:
+            exact = x - r * r
+    return (exact > 0) - (exact < 0)
+
+
+def _cancels(op: str, args: list[Array] | tuple[Array, ...]) -> Array:
+    """Where two terms have opposite signs; an exact sum of zero is then a negative one when rounding down."""
+    first = args[0] * args[1] if op == "fma" else args[0]
+    second = args[2] if op == "fma" else -args[1] if op == "subtract" else args[1]
+    return np.asarray(np.signbit(first) != np.signbit(second))

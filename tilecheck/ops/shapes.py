@@ -283,13 +283,20 @@ def _concat_mixes(arrays: Type, /, axis: Type = _FIRST) -> Sequence[tuple[int, i
     return ((0, axis_of("concat", axis, len(_tiles_of("concat", arrays)[0].shape), 1)),)
 
 
-@op(
-    "shape",
-    result=_concat_type,
-    lanes=Lanes.MIX,
-    mixes=_concat_mixes,
-    stub="def concat(arrays: tuple[Tile[T, *tuple[Any, ...]], ...], /, axis: int = ...) -> Tile[T, *tuple[Any, ...]]",
-)
+def _concatenations() -> tuple[str, ...]:
+    """All extents but that of `axis` are those of every tile; the sum has no name."""
+    lines: list[str] = []
+    for rank in range(1, 5):
+        for axis in range(rank):
+            extents = ", ".join("Any" if at == axis else name for at, name in enumerate(_DIMS[:rank]))
+            literal = f"Literal[{axis}, {axis - rank}]{' = ...' if axis == 0 else ''}"
+            lines.append(
+                f"def concat(arrays: tuple[Tile[T, {extents}], ...], /, axis: {literal}) -> Tile[T, {extents}]"
+            )
+    return tuple(lines)
+
+
+@op("shape", result=_concat_type, lanes=Lanes.MIX, mixes=_concat_mixes, stub=_concatenations())
 def concat(arrays: tuple[Array, ...], /, axis: int = 0) -> Array:
     """Tiles one after the other along `axis`; other extents are equal."""
     return np.concatenate(arrays, axis)

@@ -30,13 +30,22 @@ def _pairs(scalar: str, result: str) -> list[tuple[str, str, str]]:
     return pairs
 
 
-def binary(name: str, dunder: str | None = None, *, result: str = "T", scalar: str = "Scalar") -> tuple[str, ...]:
-    """Lines of an elementwise op of two values; with `dunder` also the operator's method and its reflection.
+ROUNDED = ", *, rounding: Rounding | None = ..., flush_to_zero: bool = ..."
+"""What ops take that round as asked, behind their operands."""
+
+
+def binary(
+    name: str, dunder: str | None = None, *, result: str = "T", scalar: str = "Scalar", options: str = ""
+) -> tuple[str, ...]:
+    """Lines of an elementwise op of two values; with `dunder` also the operator's method and its reflection. Functions
+    on tiles take `options`.
 
     `result` is the dtype of the result, `scalar` the Python type a scalar operand may have.
     """
-    lines = [f"def {name}(x: {left}, y: {right}, /) -> {value}" for left, right, value in _pairs(scalar, result)]
-    lines.insert(1, f"def {name}(x: Tile[T, *tuple[()]] | {scalar}, y: Tile[T, *S], /) -> Tile[{result}, *S]")
+    lines = [
+        f"def {name}(x: {left}, y: {right}, /{options}) -> {value}" for left, right, value in _pairs(scalar, result)
+    ]
+    lines.insert(1, f"def {name}(x: Tile[T, *tuple[()]] | {scalar}, y: Tile[T, *S], /{options}) -> Tile[{result}, *S]")
     if result == "bool_":
         lines.append(f"def {name}(x: {scalar}, y: {scalar}, /) -> bool")
     elif scalar == "Scalar":
@@ -57,9 +66,9 @@ def operator(dunder: str, *, result: str = "T", scalar: str = "Scalar") -> tuple
     return tuple(lines)
 
 
-def unary(name: str, *, result: str = "T", scalar: str | None = "Scalar") -> tuple[str, ...]:
+def unary(name: str, *, result: str = "T", scalar: str | None = "Scalar", options: str = "") -> tuple[str, ...]:
     """Lines of an elementwise op of one value; `scalar` is the result for a scalar, None if it takes none."""
-    lines = [f"def {name}(x: Tile[T, *S], /) -> Tile[{result}, *S]"]
+    lines = [f"def {name}(x: Tile[T, *S], /{options}) -> Tile[{result}, *S]"]
     if scalar == "same":
         lines += [f"def {name}(x: int, /) -> int", f"def {name}(x: float, /) -> float"]
     elif scalar is not None:

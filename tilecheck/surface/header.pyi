@@ -65,6 +65,8 @@ Parameters = ParamSpec("Parameters")
 Scalar: TypeAlias = float | type[Dim]
 # What a load reads outside the array.
 Pad: TypeAlias = Literal["zero", "neg_zero", "nan", "inf", "-inf"] | float | None
+# Where arithmetic rounds to: the nearest number, towards zero, up or down.
+Rounding: TypeAlias = Literal["nearest", "zero", "up", "down"]
 # A range of tiles: one `(start, count)` per axis, or the pair alone for rank 1.
 Within: TypeAlias = tuple[tuple[int, int], ...] | tuple[int, int] | None
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llvmlite import ir
 
+from tilecheck.ir.kernel import Expr, OpCall
+from tilecheck.ir.types import ScalarType, StrType
 from tilecheck_runtime.backends.numba_cuda.registers import (
     FLOAT,
     I1,
@@ -32,6 +35,9 @@ from tilecheck_runtime.backends.numba_cuda.registers import (
     widen,
     work_dtype,
 )
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
 
 Builder: TypeAlias = ir.IRBuilder
 Element = Callable[[Builder, str, Sequence[Value]], Value]
@@ -338,11 +344,52 @@ ELEMENTWISE: Final[dict[str, Element]] = {
 _PAIRS: Final = {"add": "add.rn", "subtract": "sub.rn", "multiply": "mul.rn"}
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the result rounds, and whether subnormal numbers count as zeros; with None nothing was asked for."""
+
+    rounding: str | None = None
+    flush: bool = False
+
+    def __bool__(self) -> bool:
+        return self.rounding is not None or self.flush
+
+
+def asked_of(low: Lowering, node: Expr) -> Asked:
+    """The options of a call."""
+    given = dict(node.kwargs) if isinstance(node, OpCall) else {}
+    rounding, flush = (low.types.get(given[k]) if k in given else None for k in ("rounding", "flush_to_zero"))
+    return Asked(
+        rounding.value if isinstance(rounding, StrType) else None,
+        isinstance(flush, ScalarType) and flush.value is True,
+    )
+
+
+_PTX: Final = {"subtract": "sub", "multiply": "mul", "divide": "div"}
+_MODES: Final = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
+
+
+def _rounded(builder: Builder, name: str, dtype: str, asked: Asked, args: Sequence[Value]) -> Value:
+    mode, flush = _MODES[asked.rounding or "nearest"], ".ftz" if asked.flush else ""
+    letter = "f" if dtype == "f32" else "d"
+    operands = ", ".join(f"${n}" for n in range(len(args) + 1))
+    constraints = ",".join([f"={letter}", *[letter] * len(args)])
+    text = f"{_PTX.get(name, name)}.{mode}{flush}.{dtype} {operands};"
+    return call_asm(builder, text, args[0].type, constraints, *args)
+
+
 def apply(
-    builder: Builder, name: str, dtype: str, result_is_bool: bool, lanes: Sequence[Sequence[Value]]
+    builder: Builder,
+    name: str,
+    dtype: str,
+    result_is_bool: bool,
+    lanes: Sequence[Sequence[Value]],
+    asked: Asked = Asked(),
 ) -> list[Value]:
     """Row `name` on the registers of its arguments, all of `dtype`; comparisons and tests give i1, the rest `dtype`."""
     count = len(lanes[0])
+    if asked:
+        return [_rounded(builder, name, dtype, asked, [lane[i] for lane in lanes]) for i in range(count)]
     if dtype == "f16" and name in _PAIRS and count % 2 == 0:
         values: list[Value] = []
         for i in range(0, count, 2):

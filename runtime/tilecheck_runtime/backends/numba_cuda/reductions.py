@@ -225,7 +225,8 @@ def _element(low: Lowering, builder: ir.IRBuilder, expr: Expr, known: dict[str, 
         return builder.select(condition, x, y)
     dtype = next(t.dtype.name for o in operands if isinstance(t := low.types[o], TileType))
     lanes = [[_operand(low, builder, o, known, dtype)] for o in operands]
-    return elementwise.apply(builder, op, dtype, low.tile_type(expr).dtype.name == "bool_", lanes)[0]
+    to_bool = low.tile_type(expr).dtype.name == "bool_"
+    return elementwise.apply(builder, op, dtype, to_bool, lanes, elementwise.asked_of(low, expr))[0]
 
 
 def _operand(low: Lowering, builder: ir.IRBuilder, expr: Expr, known: dict[str, Value], dtype: str | None) -> Value:

@@ -112,15 +112,16 @@ def elementwise_op(low: Lowering, op: str, node: Expr, operands: Sequence[Expr],
             scalars.append(None)
     result = kind.dtype.name
     to_bool = result == "bool_"
+    asked = elementwise.asked_of(low, node)
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
         lanes = [
             [splat(builder, a[0], dtype, s)] * target.registers if s is not None else list(a)
             for a, s in zip(args, scalars, strict=True)
         ]
-        return elementwise.apply(builder, op, dtype, to_bool, lanes)
+        return elementwise.apply(builder, op, dtype, to_bool, lanes, asked)
 
-    key = (dtype, target.registers, tuple(scalars))
+    key = (dtype, target.registers, tuple(scalars), asked)
     name = low.out.intrinsic(op, key, len(names), (result, target.registers), build)
     return low.bind("t", f"{name}({', '.join(names)})", target, result)
 

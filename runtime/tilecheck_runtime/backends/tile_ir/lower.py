@@ -57,7 +57,7 @@ from tilecheck.ir.types import (
     ViewType,
 )
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends.tile_ir import helpers
+from tilecheck_runtime.backends.tile_ir import functions
 from tilecheck_runtime.backends.tile_ir.mapped import for_indices
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
 from tilecheck_runtime.backends.tile_ir.texts import Texts
@@ -67,6 +67,8 @@ from tilecheck_runtime.backends.tile_ir.words import (
     INFIX,
     MATH,
     NARROW,
+    ROUNDED,
+    ROUNDINGS,
     ROWS,
     NoLowering,
     literal,
@@ -148,6 +150,8 @@ class Lowering(Texts):
         helper = self._helper(node)
         if helper is not None:
             return helper
+        if op in ("fma", *ROUNDED) and node.kwargs:
+            return self._rounded(node)
         if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
@@ -167,15 +171,27 @@ class Lowering(Texts):
             raise NoLowering(f"`{op}`", node)
         return special(self, node)
 
+    def _rounded(self, node: OpCall) -> str:
+        """Arithmetic that is asked how to round."""
+        given = {name: self.types[value] for name, value in node.kwargs}
+        if node.op not in ROUNDED:
+            raise NoLowering(f"`{node.op}` with `{next(iter(given))}`", node)
+        rounding, flush = given.get("rounding"), given.get("flush_to_zero")
+        # Exact to the last bit is what asking for the nearest number means.
+        mode = ROUNDINGS[rounding.value] if isinstance(rounding, StrType) else "RN"
+        flushes = isinstance(flush, ScalarType) and flush.value is True
+        operands = ", ".join(self.expr(a, self._meeting(node.args)) for a in node.args)
+        return f"ct.{ROUNDED[node.op]}({operands}, rounding_mode=ct.RoundingMode.{mode}, flush_to_zero={flushes})"
+
     def _helper(self, node: OpCall) -> str | None:
         """A call of a function that the text brings along, where cuTile's own does not do."""
-        if node.op not in helpers.ROWS:
+        if node.op not in functions.ROWS:
             return None
         dtype = self._meeting(node.args)
         if dtype is None:
             return None
         if dtype[0] not in "iu":
-            form = helpers.FLOATS.get(node.op)
+            form = functions.FLOATS.get(node.op)
             texts = [self.expr(a, dtype) for a in node.args]
             if form is not None and dtype in NARROW:
                 wide = [f"ct.astype({t}, ct.float32)" for t in texts]
@@ -185,7 +201,7 @@ class Lowering(Texts):
         plain = node.op in INFIX and node.op != "pow" and isinstance(divisor, ScalarType) and bool(divisor.value)
         if plain and (dtype[0] == "i" or node.op == "remainder"):
             return None
-        table = helpers.SIGNED if dtype[0] == "i" else helpers.UNSIGNED
+        table = functions.SIGNED if dtype[0] == "i" else functions.UNSIGNED
         operands = [self.typed(a, dtype) for a in node.args]
         return table[node.op].format(*operands, bits=int(dtype[1:]))
 
@@ -384,4 +400,4 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
         parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
     text = "\n".join([*low.functions, head, *low.lines, ""])
-    return Lowered(kernel.name, helpers.before(text) + text, parameters, low.checks)
+    return Lowered(kernel.name, functions.before(text) + text, parameters, low.checks)

@@ -69,7 +69,6 @@ MATH: Final = {
     "floor": "ct.floor({0})",
     "ceil": "ct.ceil({0})",
     "trunc": "ct.where({0} < 0, ct.ceil({0}), ct.floor({0}))",
-    "log10": "(ct.log2({0}) * 0.3010299956639812)",
     "atan2": "ct.atan2({0}, {1})",
     "atan": "ct.atan2({0}, {0} * 0 + 1)",
     "asin": "ct.atan2({0}, ct.sqrt(1 - {0} * {0}))",
@@ -87,6 +86,11 @@ PADDING: Final = {
     "-inf": "NEG_INF",
 }
 REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min": ", propagate_nan=True"}
+
+
+# Rows that round as asked, and how cuTile calls the ways.
+ROUNDED: Final = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "sqrt": "sqrt"}
+ROUNDINGS: Final = {"nearest": "RN", "zero": "RZ", "up": "RP", "down": "RM"}
 
 
 # The row behind each operator token.
