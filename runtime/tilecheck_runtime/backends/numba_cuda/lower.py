@@ -172,11 +172,15 @@ class Lowering:
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
             block, *grid = (builder.trunc(a[0], I32) for a in args)
-            parts = blocks.banded(builder, block, grid, rank) if by_bands else blocks.counted(builder, block, grid)
+            if by_bands:
+                parts = blocks.banded(builder, block, grid, rank, descending)
+            else:
+                parts = blocks.counted(builder, block, grid)
             return [builder.zext(part, I64) for part in parts]
 
-        by_bands = product and rank in (2, 3)
-        name = self.out.intrinsic("block_ids", rank if by_bands else None, 4, ("i64", 3), build)
+        by_bands, descending = product and rank in (2, 3), blocks.uneven(self.kernel.body)
+        key = (rank, descending) if by_bands else None
+        name = self.out.intrinsic("block_ids", key, 4, ("i64", 3), build)
         self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1, g2)")
 
     # ---- what things are
