@@ -53,8 +53,8 @@ import tilecheck as tc
 from tilecheck import kernels
 
 x, y, z = tc.ones(1024), tc.ones(1024), tc.zeros(1024)
-kernels.add(z.partition(128), x, y).sync()
-kernels.gemm.where(BK=64)(tc.zeros(64, 64).partition(32, 32), tc.zeros(64, 64), tc.zeros(64, 64)).sync()
+a = tc.zeros(64, 64, dtype=tc.f16)
+kernels.gemm.where(BK=64)(tc.zeros(64, 64).partition(32, 32), a, a).sync()
 """
 
 
