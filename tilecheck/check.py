@@ -29,7 +29,7 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
-from tilecheck.verify.cutile import check_tiles
+from tilecheck.verify.cutile import check_tiles, revised
 from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -119,12 +119,15 @@ def _threads(
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
     tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
     shown = (*found, *tiled, *elsewhere)
+    threads = [
+        contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel)) for kernel in simt_kernels
+    ]
     for kernel in block_kernels:
-        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    return tuple(
-        contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
-        for kernel in (*simt_kernels, *block_kernels)
-    )
+        faults = contained(partial(check_tiles, kernel, shown), lambda why: ())
+        report = contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
+        threads.append(revised(report, faults))
+        lost += faults
+    return tuple(threads)
 
 
 def _tile(kernel: Kernel) -> TileReport:
