@@ -315,13 +315,14 @@ def gathered(layout: Fragments, registers: Sequence[Any]) -> Any:
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (16, 16, 1), (33, 5, 1), (7, 40, 3), (3, 20, 17), (132, 1, 1)], ids=str)
+@pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("rank", [2, 3])
-def test_bands_take_every_tile_once(grid: tuple[int, int, int], rank: int) -> None:
+def test_bands_take_every_tile_once(grid: tuple[int, int, int], rank: int, descending: bool) -> None:
     count = grid[0] * grid[1] * grid[2]
 
     def build(builder: Any, args: Any) -> Any:
         block, *extents = (builder.trunc(a, I32) for a in args[0])
-        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, rank)]
+        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, rank, descending)]
 
     ids = Machine(count, 0, b"").run(build, [[np.arange(count), *grid]])
     assert set(zip(*(axis.tolist() for axis in ids), strict=True)) == set(np.ndindex(*grid))
@@ -330,10 +331,23 @@ def test_bands_take_every_tile_once(grid: tuple[int, int, int], rank: int) -> No
 def test_blocks_that_run_together_form_a_square() -> None:
     def build(builder: Any, args: Any) -> Any:
         block, *extents = (builder.trunc(a, I32) for a in args[0])
-        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, 2)]
+        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, 2, descending=False)]
 
     rows, columns, _ = Machine(256, 0, b"").run(build, [[np.arange(256), 64, 64, 1]])
     assert len(set(rows.tolist())) == len(set(columns.tolist())) == 16
+
+
+def test_blocks_with_long_loops_come_first() -> None:
+    assert blocks.uneven(read_function(library.attention.fn).body)
+    assert not blocks.uneven(read_function(library.gemm.fn).body)
+
+    def build(builder: Any, args: Any) -> Any:
+        block, *extents = (builder.trunc(a, I32) for a in args[0])
+        return [builder.zext(part, I64) for part in blocks.banded(builder, block, extents, 3, descending=True)]
+
+    heads, rows, _ = Machine(64, 0, b"").run(build, [[np.arange(64), 4, 16, 1]])
+    assert rows.tolist() == list(range(15, -1, -1)) * 4
+    assert heads.tolist() == sorted(heads.tolist())
 
 
 # ---- what is generated

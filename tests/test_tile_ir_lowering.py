@@ -14,7 +14,7 @@ from tilecheck.frontend.tile import read_function
 from tilecheck.ir.compilers import preference
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import check_kernel
-from tilecheck_runtime.backends.tile_ir import helpers
+from tilecheck_runtime.backends.tile_ir import functions
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
 from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLowering
@@ -34,7 +34,7 @@ def case(name: str) -> Case:
 
 
 def test_every_row_lowers() -> None:
-    assert set(INFIX) | set(CALLS) | set(MATH) | set(SPECIAL) | helpers.ROWS | ELSEWHERE == set(OPS)
+    assert set(INFIX) | set(CALLS) | set(MATH) | set(SPECIAL) | functions.ROWS | ELSEWHERE == set(OPS)
 
 
 # cuTile has no fused multiply-add, and so none that rounds as asked.

@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import tilecheck
@@ -41,7 +42,7 @@ class ResultCache:
 
     def __init__(self, folder: Path) -> None:
         self._top = folder
-        self._store = folder / _build()
+        self._store = folder / build()
 
     def get(self, key: str, modules: Modules) -> FileResult | None:
         """The result under `key` if it is there and its imports are unchanged."""
@@ -87,7 +88,8 @@ def key_of(*parts: str | bytes) -> str:
     return total.hexdigest()
 
 
-def _build() -> str:
+@cache
+def build() -> str:
     """A digest of the running checker: its sources' sizes and times, and the Python that runs it."""
     parts = [sys.version]
     for folder, _, names in sorted(os.walk(os.path.dirname(tilecheck.__file__))):

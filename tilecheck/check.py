@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tilecheck import verdicts
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Span
@@ -28,9 +29,8 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
-from tilecheck.verify.cutile import check_tiles
-from tilecheck.verify.simt import SimtReport, launches_of
-from tilecheck.verify.simt import check_kernel as check_thread_kernel
+from tilecheck.verify.cutile import check_tiles, revised
+from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
@@ -119,19 +119,22 @@ def _threads(
     found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
     tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
     shown = (*found, *tiled, *elsewhere)
+    threads = [
+        contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel)) for kernel in simt_kernels
+    ]
     for kernel in block_kernels:
-        lost += contained(partial(check_tiles, kernel, shown), lambda why: ())
-    return tuple(
-        contained(partial(_simt, kernel, shown, options.budget), partial(_simt_unknown, kernel))
-        for kernel in (*simt_kernels, *block_kernels)
-    )
+        faults = contained(partial(check_tiles, kernel, shown), lambda why: ())
+        report = contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
+        threads.append(revised(report, faults))
+        lost += faults
+    return tuple(threads)
 
 
 def _tile(kernel: Kernel) -> TileReport:
     # The op table needs NumPy, which files without tile kernels must not load.
-    from tilecheck.verify.tile import check_kernel
+    from tilecheck.verify.tile import check_kernel as check_tile_kernel
 
-    return check_kernel(kernel)
+    return check_tile_kernel(kernel)
 
 
 def _host(source: Source, modules: Modules) -> HostReport:
@@ -144,8 +147,9 @@ def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
     return HostReport()
 
 
-def _simt(kernel: Kernel, shown: Sequence[Launch], budget: float) -> SimtReport:
-    return check_thread_kernel(kernel, launches_of(kernel, shown), budget=budget)
+def _simt(kernel: Kernel, shown: Sequence[Launch], options: Options) -> SimtReport:
+    check = verdicts.prove if options.stored else check_kernel
+    return check(kernel, launches_of(kernel, shown), budget=options.budget)
 
 
 def _tile_unknown(kernel: Kernel, why: str) -> TileReport:

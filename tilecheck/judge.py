@@ -27,12 +27,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Options:
     """`budget` is the prover's time per kernel in seconds; `rules` are the names of the rules to report, None for all;
-    `simt` says whether SIMT kernels are looked at.
+    `simt` says whether SIMT kernels are looked at; `stored` whether proofs of them are kept between runs.
     """
 
     budget: float = 20.0
     rules: frozenset[str] | None = None
     simt: bool = True
+    stored: bool = False
 
     def wants(self, rule: str) -> bool:
         return self.rules is None or rule in self.rules

@@ -20,7 +20,7 @@ TARGETS = {"copy": 0.98, "numba-cuda": 1.25}
 def run(bench: Bench) -> None:
     torch = bench.torch
     for dtype, element in (("f32", torch.float32), ("f16", torch.float16)):
-        scalar = numba_peers.scalar_kernels(half=dtype == "f16")
+        scalar = numba_peers.scalar_kernels()
         for log in SIZES:
             n = 1 << log
             x, y = (torch.randn(n, device="cuda", dtype=element) for _ in range(2))

@@ -1,6 +1,6 @@
 """Row kernels in Triton, one row a program, as its tutorials write them: what the library's are measured against.
 
-Needs Triton; import it only where there is a GPU.
+Needs Triton; import it only where there is a GPU. The kernels have no annotations, whose names Triton would look up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WARPS = (4, 8, 16)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def softmax(z: Any, x: Any, n: Any, LANES: tl.constexpr) -> None:
+def softmax(z, x, n, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
     row, at = tl.program_id(0), tl.arange(0, LANES)
     t = tl.load(x + row * n + at, mask=at < n, other=float("-inf")).to(tl.float32)
     e = tl.exp(t - tl.max(t, axis=0))
@@ -22,7 +22,7 @@ def softmax(z: Any, x: Any, n: Any, LANES: tl.constexpr) -> None:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def rms_norm(z: Any, x: Any, w: Any, n: Any, eps: Any, LANES: tl.constexpr) -> None:
+def rms_norm(z, x, w, n, eps, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
     row, at = tl.program_id(0), tl.arange(0, LANES)
     t = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(t * t, axis=0) / n + eps)
@@ -30,7 +30,7 @@ def rms_norm(z: Any, x: Any, w: Any, n: Any, eps: Any, LANES: tl.constexpr) -> N
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def layer_norm(z: Any, x: Any, w: Any, b: Any, n: Any, eps: Any, LANES: tl.constexpr) -> None:
+def layer_norm(z, x, w, b, n, eps, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
     row, at = tl.program_id(0), tl.arange(0, LANES)
     t = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
     d = tl.where(at < n, t - tl.sum(t, axis=0) / n, 0.0)
@@ -41,7 +41,7 @@ def layer_norm(z: Any, x: Any, w: Any, b: Any, n: Any, eps: Any, LANES: tl.const
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def row_sum(z: Any, x: Any, n: Any, LANES: tl.constexpr) -> None:
+def row_sum(z, x, n, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
     row, at = tl.program_id(0), tl.arange(0, LANES)
     t = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
     tl.store(z + row, tl.sum(t, axis=0))

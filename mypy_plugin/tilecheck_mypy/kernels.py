@@ -35,7 +35,7 @@ def options() -> Options:
     chosen = config()
     every = frozenset(wanted(Options()))
     rules = (frozenset(chosen.select) or every) - frozenset(chosen.ignore)
-    return Options(chosen.budget, rules, chosen.mypy_simt)
+    return Options(chosen.budget, rules, chosen.mypy_simt, stored=True)
 
 
 def kernel_findings(

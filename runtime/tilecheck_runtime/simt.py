@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from tilecheck import verdicts
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
 from tilecheck.frontend.numba import NoSource, read_function
@@ -39,7 +40,7 @@ from tilecheck.rules import RULES
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
 from tilecheck.symbolic.requires import Comparison, RequiresError, parse, vocabulary
-from tilecheck.verify.simt import SimtReport, check_kernel
+from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile_conditions import Refusal, resolver
 from tilecheck_runtime.backends import Backend, Grid
 from tilecheck_runtime.binding import Argument
@@ -140,7 +141,7 @@ def _read(kernel: KernelObject) -> SimtKernel:
     except NoSource as error:
         raise KernelRejected(f"the kernel `{kernel.fn.__name__}` is refused: {error}", (), str(error)) from None
     read = replace(read, track=kernel.track, options={**read.options, **kernel.options})
-    proof = check_kernel(read)
+    proof = verdicts.prove(read)
     text = "".join(linecache.getlines(read.path))
     checked = Checked(read.path, text, simt=(proof,))
     errors = sorted(

@@ -56,16 +56,21 @@ def _launches_of(path: str) -> list[Launch]:
 
 
 def _explain_proof(report: SimtReport, path: str, text: str) -> None:
-    """Why a thread-level kernel is safe, and which of its barriers are needed."""
+    """What was seen to go wrong in a thread-level kernel, why the rest is safe, and which barriers are needed."""
     from tilecheck.frontend.launches import read_launches
     from tilecheck.frontend.source import Source
     from tilecheck.modules import Modules
     from tilecheck.report.explain import proof_page
+    from tilecheck.report.text import plain
     from tilecheck.verify.necessity import barrier_notes
     from tilecheck.verify.simt import launches_of
+    from tilecheck.verify.wording import diagnose
 
     shown = read_launches(Source(path, text), Modules((os.curdir,)).importer(path))
     launches = launches_of(report.kernel, (*shown, *_launches_of(path)))
+    lines = text.splitlines()
+    for finding in report.findings:
+        terminal.write("\n" + plain(diagnose(finding, "error"), lambda _: lines))
     terminal.write(proof_page(report.notes, tuple(barrier_notes(report, launches, _BARRIER_SECONDS))))
 
 

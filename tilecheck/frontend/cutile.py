@@ -10,8 +10,9 @@ a gather, scatter or atomic loops over the lanes of its index.
 
     ct.store(z, index=(b,), tile=t)  with TILE = 64   ->   for %e in range(64): if b*64 + %e < z.shape[0]: z[b*64 + %e] = t
 
-Two things that only tiles have stay in the IR as effectless calls, for `verify/cutile.py`: `whole_tiles(extent, tile)`
-where a load without padding is mixed along an axis, and `fits_int32(value)` for 32-bit index arithmetic.
+Three things that only tiles have stay in the IR as effectless calls, for `verify/cutile.py`: `whole_tiles(extent, tile)`
+where a load without padding is mixed along an axis, `fits_int32(value)` for 32-bit index arithmetic, and
+`stores_tile(array, place, extents)` behind a tile store.
 """
 
 from __future__ import annotations

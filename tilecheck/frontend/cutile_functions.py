@@ -260,6 +260,16 @@ class TileFunctions(TileShapes):
         self.unread(f"calls `{name}`, which could not be read", span, names_in(*touched), barrier=False)
         return Opaque(f"the result of `{name}`", span=span)
 
+    def _range(self, node: cst.BaseExpression) -> tuple[Expr, Expr, Expr] | None:
+        """`ct.static_iter(range(...))` runs over the range, unrolled or not."""
+        if (
+            isinstance(node, cst.Call)
+            and self.static(node.func) == Ref(f"{_MODULE}.static_iter")
+            and len(node.args) == 1
+        ):
+            return super()._range(node.args[0].value)
+        return super()._range(node)
+
     def order(self, node: cst.BaseExpression | None, rank: int) -> tuple[int, ...]:
         """Which axis of the array each axis of a tile is."""
         folded = self.static(node) if node is not None else "C"

@@ -28,6 +28,7 @@ from tilecheck.ir.kernel import (
     OpCall,
     Select,
     Stmt,
+    TupleExpr,
     walk,
 )
 from tilecheck.ir.simt import Atomic, Load, Store
@@ -126,7 +127,13 @@ class CuTile(TileFunctions):
             self.unread("a store of a tile whose shape could not be read", span, names_in(view.array), barrier=False)
             return
         order, clipped = self.order(given.get("order"), len(index)), self._checked(given)
-        self._touch(view, index, tile, tile, order, clipped, span, lambda at: Store(view.array, at, stored, span=span))
+        first = self._touch(
+            view, index, tile, tile, order, clipped, span, lambda at: Store(view.array, at, stored, span=span)
+        )
+        if first is not None and isinstance(view.array, Name) and not view.cuts:
+            back = tuple(tile[order.index(axis)] for axis in range(len(tile)))
+            places = (Const(view.array.id, span=span), TupleExpr(first, span=span), TupleExpr(back, span=span))
+            self.emit(Do(OpCall("stores_tile", places, span=span), span=span))
 
     def view_access(self, name: str, view: View, node: cst.Call, span: Span) -> Expr:
         assert view.tile is not None

@@ -37,6 +37,9 @@ from tilecheck.ir.kernel import (
 )
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import ThreadVar
+from tilecheck.verify.cutile_stores import store_faults
+from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.verdict import Answer, Property, Verdict
 
 _LIMIT = 2**31 - 1
 
@@ -58,11 +61,26 @@ def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]
     values = {n.target: n.value for n in assigns if times[n.target] == 1}
     wide = frozenset(kernel.options.get("wide", ()))  # type: ignore[call-overload]
     for launch in (each for each in launches if each.kernel == kernel.span):
+        for fault in store_faults(kernel, launch):
+            found.setdefault((fault.rule, fault.span), fault)
         for node in walk(*kernel.body):
             if isinstance(node, Do) and isinstance(node.value, OpCall):
                 for fault in _faults(kernel, node.value, launch, values, wide):
                     found.setdefault((fault.rule, fault.span), fault)
     return tuple(found.values())
+
+
+def revised(report: SimtReport, faults: Sequence[Fault]) -> SimtReport:
+    """`report` in the light of what `check_tiles` found: a tile outside of its array may meet others' in memory."""
+    race, bounds = report.verdicts[Property.RACE_FREE], report.verdicts[Property.IN_BOUNDS]
+    met = next((fault for fault in faults if fault.rule == "data-race" and fault.kernel == report.kernel.name), None)
+    if met is not None:
+        answer = Answer(Verdict.REFUTED, reason=f"line {met.span.line}")
+    elif bounds.verdict is Verdict.REFUTED and race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+        answer = Answer(Verdict.UNKNOWN, reason=f"a tile begins outside of its array ({bounds.reason})")
+    else:
+        return report
+    return replace(report, verdicts={**report.verdicts, Property.RACE_FREE: answer})
 
 
 # A replay visits this many elements of a tile along each axis.

@@ -50,7 +50,8 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     symbols = Symbols()
     grid, block, assumptions, single = _extents(kernel, usage, launch)
     dims = Dims(symbols, tuple(grid), tuple(block))
-    dynamic = launch.dynamic_shared if launch is not None else None
+    stated = kernel.options.get("shared")
+    dynamic = launch.dynamic_shared if launch is not None else stated if isinstance(stated, int) else None
     run = Run(kernel, usage, dims, symbols, solver, dynamic)
     if launch is not None and launch.forall is not None:
         _cover(dims, launch.forall)

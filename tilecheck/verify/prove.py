@@ -29,7 +29,7 @@ from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
 from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.verdict import Answer, Property, Verdict
+from tilecheck.verify.verdict import OUT_OF_TIME, Answer, Property, Verdict
 from tilecheck.verify.witness import Replayer, Seen
 
 # The share of a kernel's budget that replays may take.
@@ -94,7 +94,7 @@ def _attempt(
     try:
         walk_kernel(run, entry.state, kernel)
     except OutOfBudget:
-        answer = Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+        answer = Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
         proof.answers = dict.fromkeys(Property, answer)
         return proof
     late: set[Property] = set()
@@ -180,7 +180,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
         reason = worst.reason or "a counterexample did not replay"
         return Answer(Verdict.UNKNOWN, reason=f"line {worst.node.span.line}: {reason}")
     if late:
-        return Answer(Verdict.UNKNOWN, reason="the time for this kernel was used up")
+        return Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
     if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
         return Answer(Verdict.PROVEN_GIVEN, _texts(proof, name, found))
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):

@@ -288,7 +288,8 @@ class Run:
         if self.shared_bytes is not None and width is not None:
             extent = num(self.shared_bytes // width)
         else:
-            extent = self.symbols.fresh(f"{node.name}.size", Level.GRID, Taint.INPUT, 0, 2**20)
+            name = f"dynamic_shared // {width}" if width is not None else f"{node.name}.size"
+            extent = self.symbols.fresh(name, Level.GRID, Taint.INPUT, 0, 2**20)
         made = Array(node.name, "shared", (extent,), node.dtype, node.name in self.usage.written)
         made.whole_numbers = node.name in self.usage.whole_numbers
         made.node, made.dynamic = node, True

@@ -94,7 +94,16 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
         return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
     if any(_range_from_data(access) for access in accesses):
         return Standing.UNKNOWN, "the range of the index is taken from an array"
+    if not any(_is_memory(symbol) for symbol in (*question.first, *question.second)):
+        return Standing.DATA, "the condition depends on a floating-point value"
     return Standing.DATA, "the condition depends on array contents"
+
+
+def _is_memory(symbol: Symbol) -> bool:
+    """Whether a symbol stands for what memory held or what other threads said, not for arithmetic alone."""
+    if symbol.taint is not Taint.DATA or symbol.boolean:
+        return False
+    return symbol.applied is None or symbol.applied.function.startswith("load ")
 
 
 def _range_from_data(access: Access) -> bool:

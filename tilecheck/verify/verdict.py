@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# The reason of an unknown verdict that more time might settle.
+OUT_OF_TIME = "the time for this kernel was used up"
+
 
 class Verdict(StrEnum):
     PROVEN = "proven"

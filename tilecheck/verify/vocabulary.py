@@ -15,6 +15,7 @@ from math import gcd
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_read import subterms
+from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import (
     ONE,
     ZERO,
@@ -58,7 +59,7 @@ def _inputs(suspect: Suspect) -> tuple[list[Term], list[Term]]:
 
 
 def is_extent(symbol: Symbol) -> bool:
-    return symbol.name.endswith(".size") or ".shape[" in symbol.name
+    return symbol.name.endswith(".size") or ".shape[" in symbol.name or symbol.name.startswith("dynamic_shared")
 
 
 def _owner(term: Term) -> str:
@@ -182,8 +183,7 @@ def _divisors(term: Term) -> set[int]:
 
 def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard: Term) -> Iterator[Condition]:
     """`length >= k * gridDim.x * blockDim.x` and its kin, for axes that the position uses."""
-    assert suspect.question is not None
-    used = set(suspect.question.first)
+    used = closure([position])
     fixed = value_of(length) is not None
     multiples = [1, *sorted(_weights(position) - {1})]
     dims = run.dims

@@ -18,7 +18,7 @@ def relu_of(t: Tile[f32, *S]) -> Tile[f32, *S]:
 
 def silu_of(t: Tile[f32, *S]) -> Tile[f32, *S]:
     """t * sigmoid(t)."""
-    return t / (1.0 + tc.exp(-t))
+    return t * (1.0 / (1.0 + tc.exp(-t)))
 
 
 def gelu_of(t: Tile[f32, *S]) -> Tile[f32, *S]:

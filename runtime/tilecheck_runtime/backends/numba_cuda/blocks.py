@@ -5,6 +5,9 @@ read every element once and count up axis 0 first. A matrix product reads a row 
 there the blocks that run together should form a square, so numbers go down bands of `_BAND` rows, column by column, and
 leading (batch) axes come last.
 
+Where the length of a loop depends on the block's own row, as in causal attention, later rows usually have longer loops;
+they come first, so that short ones fill the end of the launch.
+
 Example: in a grid of 32 x 32 with bands of 16 rows, blocks 0 to 255 compute the tiles of 16 rows and 16 columns, from 32
 rows and columns of operands instead of 40 (32 + 8).
 """
@@ -16,6 +19,7 @@ from typing import Final
 
 from llvmlite import ir
 
+from tilecheck.ir.kernel import Assign, For, Name, Node, OpCall, walk
 from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
 
 _BAND: Final = 16
@@ -27,7 +31,26 @@ def counted(builder: ir.IRBuilder, block: Value, grid: Sequence[Value]) -> list[
     return [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
 
 
-def banded(builder: ir.IRBuilder, block: Value, grid: Sequence[Value], rank: int) -> list[Value]:
+def uneven(body: Sequence[Node]) -> bool:
+    """Whether a loop's length depends on the block."""
+    own: set[str] = set()
+
+    def depends(expr: Node) -> bool:
+        nodes = list(walk(expr))
+        return any(
+            (isinstance(node, OpCall) and node.op == "block_id") or (isinstance(node, Name) and node.id in own)
+            for node in nodes
+        )
+
+    for node in walk(*body):
+        if isinstance(node, Assign) and depends(node.value):
+            own.add(node.target)
+        elif isinstance(node, For) and (depends(node.start) or depends(node.stop)):
+            return True
+    return False
+
+
+def banded(builder: ir.IRBuilder, block: Value, grid: Sequence[Value], rank: int, descending: bool) -> list[Value]:
     """The ids of a block where the last two of `rank` axes are rows and columns of a matrix; every id is taken once."""
     row_axis, column_axis = (0, 1) if rank == 2 else (1, 2)
     rows, columns = grid[row_axis], grid[column_axis]
@@ -40,5 +63,7 @@ def banded(builder: ir.IRBuilder, block: Value, grid: Sequence[Value], rank: int
     left = builder.sub(rows, first)
     height = builder.select(builder.icmp_unsigned("<", left, I32(_BAND)), left, I32(_BAND))
     row, column = builder.add(first, builder.urem(rest, height)), builder.udiv(rest, height)
+    if descending:
+        row = builder.sub(builder.sub(rows, I32(1)), row)
     batch = builder.udiv(block, area)
     return [row, column, batch] if rank == 2 else [batch, row, column]

@@ -33,7 +33,7 @@ from tilecheck_runtime.backends.numba_cuda.shared import GLOBAL_SPACE, barrier, 
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _RMW: Final = {
     "atomic_and": "and",

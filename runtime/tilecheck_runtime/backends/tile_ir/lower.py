@@ -57,7 +57,7 @@ from tilecheck.ir.types import (
     ViewType,
 )
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends.tile_ir import helpers
+from tilecheck_runtime.backends.tile_ir import functions
 from tilecheck_runtime.backends.tile_ir.mapped import for_indices
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
 from tilecheck_runtime.backends.tile_ir.texts import Texts
@@ -185,13 +185,13 @@ class Lowering(Texts):
 
     def _helper(self, node: OpCall) -> str | None:
         """A call of a function that the text brings along, where cuTile's own does not do."""
-        if node.op not in helpers.ROWS:
+        if node.op not in functions.ROWS:
             return None
         dtype = self._meeting(node.args)
         if dtype is None:
             return None
         if dtype[0] not in "iu":
-            form = helpers.FLOATS.get(node.op)
+            form = functions.FLOATS.get(node.op)
             texts = [self.expr(a, dtype) for a in node.args]
             if form is not None and dtype in NARROW:
                 wide = [f"ct.astype({t}, ct.float32)" for t in texts]
@@ -201,7 +201,7 @@ class Lowering(Texts):
         plain = node.op in INFIX and node.op != "pow" and isinstance(divisor, ScalarType) and bool(divisor.value)
         if plain and (dtype[0] == "i" or node.op == "remainder"):
             return None
-        table = helpers.SIGNED if dtype[0] == "i" else helpers.UNSIGNED
+        table = functions.SIGNED if dtype[0] == "i" else functions.UNSIGNED
         operands = [self.typed(a, dtype) for a in node.args]
         return table[node.op].format(*operands, bits=int(dtype[1:]))
 
@@ -400,4 +400,4 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
         parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
     text = "\n".join([*low.functions, head, *low.lines, ""])
-    return Lowered(kernel.name, helpers.before(text) + text, parameters, low.checks)
+    return Lowered(kernel.name, functions.before(text) + text, parameters, low.checks)

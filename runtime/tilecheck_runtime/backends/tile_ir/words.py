@@ -69,7 +69,6 @@ MATH: Final = {
     "floor": "ct.floor({0})",
     "ceil": "ct.ceil({0})",
     "trunc": "ct.where({0} < 0, ct.ceil({0}), ct.floor({0}))",
-    "log10": "(ct.log2({0}) * 0.3010299956639812)",
     "atan2": "ct.atan2({0}, {1})",
     "atan": "ct.atan2({0}, {0} * 0 + 1)",
     "asin": "ct.atan2({0}, ct.sqrt(1 - {0} * {0}))",

@@ -15,7 +15,14 @@ import re
 from typing import Final
 
 # Rows that are one of these functions on their operands: for floats, for ints with a sign and for ints without.
-FLOATS: Final = {"fmod": "_fmod({0}, {1})", "expm1": "_expm1({0})", "log1p": "_log1p({0})"}
+FLOATS: Final = {
+    "fmod": "_fmod({0}, {1})",
+    "expm1": "_expm1({0})",
+    "log1p": "_log1p({0})",
+    "log10": "_log10({0})",
+    # Here for 16-bit floats, which are divided in 32: a quotient that rounds up to a whole number is not below it.
+    "floor_divide": "({0} // {1})",
+}
 SIGNED: Final = {
     "floor_divide": "_floor_divide({0}, {1})",
     "remainder": "_remainder({0}, {1})",
@@ -53,6 +60,10 @@ def _log1p(x):
     u = 1 + x
     plain = (u == 1) | (u == math.inf)
     return ct.where(plain, x, ct.log(u) * x / ct.where(plain, 1, u - 1))
+""",
+    "_log10": """
+def _log10(x):
+    return ct.log2(x) * ct.astile(0.3010299956639812, dtype=x.dtype)
 """,
     "_floor_divide": """
 def _floor_divide(x, y):

@@ -12,7 +12,7 @@ import pytest
 from tilecheck.ops import OPS
 from tilecheck.ops.philox import words
 from tilecheck.surface.dtypes import DTYPES as SURFACE
-from tilecheck_runtime.backends.tile_ir import helpers
+from tilecheck_runtime.backends.tile_ir import functions
 
 DTYPES = {f"{kind}{bits}": np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 INTS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | {f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)}
@@ -31,6 +31,8 @@ CT = SimpleNamespace(
     abs=np.abs,
     exp=np.exp,
     log=np.log,
+    log2=np.log2,
+    astile=lambda value, dtype: np.asarray(value, dtype),
     sqrt=np.sqrt,
     cos=np.cos,
     where=_where,
@@ -42,7 +44,7 @@ CT = SimpleNamespace(
 def function(call: str) -> Any:
     """The function that `call` names, its text run on NumPy."""
     scope: dict[str, Any] = {"ct": CT, "math": math}
-    exec(helpers.before(call), scope)
+    exec(functions.before(call), scope)
     return scope[call.partition("(")[0]]
 
 
@@ -57,9 +59,9 @@ def operands(dtype: str) -> tuple[Any, Any]:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("short", INTS)
-@pytest.mark.parametrize("op", sorted(helpers.UNSIGNED))
+@pytest.mark.parametrize("op", sorted(functions.UNSIGNED))
 def test_on_ints(op: str, short: str) -> None:
-    form = (helpers.SIGNED if short[0] == "i" else helpers.UNSIGNED)[op]
+    form = (functions.SIGNED if short[0] == "i" else functions.UNSIGNED)[op]
     x, y = operands(INTS[short])
     if op == "pow":
         x, y = x[:2000], y[:2000] % np.asarray(9, y.dtype)
@@ -76,13 +78,21 @@ def test_on_floats(op: str, dtype: Any) -> None:
     small = np.logspace(-30, 0, 300)
     x = np.concatenate([small, -small[:-1], [0.0, 3.0, 80.0, -0.5, np.inf]]).astype(dtype)
     x = np.concatenate([x, np.array([-np.inf] if op == "expm1" else [-1.0], dtype)])
-    got, wanted = function(helpers.FLOATS[op])(x), OPS[op].meaning(x)
+    got, wanted = function(functions.FLOATS[op])(x), OPS[op].meaning(x)
     np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log10_keeps_the_precision_of_its_dtype(dtype: Any) -> None:
+    x = np.logspace(-30, 30, 301).astype(dtype)
+    got = function(functions.FLOATS["log10"])(x)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, np.log10(x), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)
 
 
 def test_fmod_of_floats() -> None:
     x, y = np.meshgrid(np.linspace(-9, 9, 41, dtype=np.float32), np.linspace(0.5, 7, 14, dtype=np.float32))
-    np.testing.assert_array_equal(function(helpers.FLOATS["fmod"])(x, -y), np.fmod(x, -y))
+    np.testing.assert_array_equal(function(functions.FLOATS["fmod"])(x, -y), np.fmod(x, -y))
 
 
 def test_random_words_are_bit_for_bit_the_same() -> None:
@@ -100,6 +110,6 @@ def test_uniform_numbers_are_the_same(digits: int, dtype: Any) -> None:
 
 
 def test_a_text_brings_what_it_calls_along_callees_first() -> None:
-    text = helpers.before("x = _ceil_div_u(a, b)")
+    text = functions.before("x = _ceil_div_u(a, b)")
     names = [line[4:].partition("(")[0] for line in text.splitlines() if line.startswith("def ")]
     assert sorted(names) == ["_ceil_div_u", "_floor_divide_u", "_remainder"] and names[-1] == "_ceil_div_u"

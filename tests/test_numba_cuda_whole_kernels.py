@@ -1,0 +1,96 @@
+"""Whole generated kernels, run on an emulated block and compared with NumPy: ragged edges, all forms of the product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.block_machine import Memory, lowered, run
+from tilecheck.frontend.tile import read_function
+from tilecheck.verify.tile import check_kernel
+from tilecheck_runtime import kernels as library
+
+RNG = np.random.default_rng(3)
+LATE = [frozenset(names) for names in ((), ("copies",), ("products",), ("copies", "products"))]
+FORMS = {"warps": ((8, 0), False), "warpgroups": ((9, 0), True)}
+
+
+def half(*shape: int) -> Any:
+    return RNG.uniform(-1, 1, shape).astype(np.float16)
+
+
+def computed(
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, sizes: dict[str, int], arrays: dict[str, Any], form: str, **more: Any
+) -> list[Any]:
+    """What is left in `z`, with copies and products early and late."""
+    read = read_function(kernel.fn)
+    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items() if dim.size is None})
+    assert [f.message for f in report.faults if f.rule != "partial-coverage"] == []
+    memory = Memory(arrays)
+    capability, warpgroups = FORMS[form]
+    maps = more.get("maps", {})
+    code = lowered(monkeypatch, report, memory.facts(), capability=capability, warpgroups=warpgroups, maps=maps)
+    assert "fetch_0(" in code.source
+    assert code.accelerated == warpgroups
+    tile, shape = more["tile"], arrays["z"].shape
+    grid = more.get("grid") or ([-(-n // t) for n, t in zip(shape, tile, strict=True)] + [1, 1])[:3]
+    return [run(report, code, memory, more.get("scalars", {}), grid, late=late)["z"] for late in LATE]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "m, n, k, tile",
+    [(64, 64, 160, (64, 64, 32)), (72, 40, 88, (64, 32, 16)), (64, 32, 8, (64, 32, 16)), (128, 64, 96, (128, 64, 32))],
+    ids=str,
+)
+def test_gemm(monkeypatch: pytest.MonkeyPatch, form: str, m: int, n: int, k: int, tile: tuple[int, int, int]) -> None:
+    x, y = half(m, k), half(k, n)
+    sizes = dict(zip(("BM", "BN", "BK"), tile, strict=True))
+    arrays = {"z": np.full((m, n), np.nan, np.float32), "x": x, "y": y}
+    for z in computed(monkeypatch, library.gemm, sizes, arrays, form, tile=tile[:2]):
+        np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["gemm_tn", "gemm_nt", "gemm_tt"])
+def test_transposed_products(monkeypatch: pytest.MonkeyPatch, form: str, name: str) -> None:
+    x, y = half(72, 88), half(88, 40)
+    stored = {"x": x.T.copy() if name[-2] == "t" else x, "y": y.T.copy() if name[-1] == "t" else y}
+    arrays = {"z": np.full((72, 40), np.nan, np.float32), **stored}
+    for z in computed(monkeypatch, getattr(library, name), {"BM": 64, "BN": 32, "BK": 32}, arrays, form, tile=(64, 32)):
+        np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_batches_and_bands(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    x, y = half(2, 72, 40), half(2, 40, 72)
+    arrays = {"z": np.full((2, 72, 72), np.nan, np.float32), "x": x, "y": y}
+    sizes = {"BM": 64, "BN": 64, "BK": 16}
+    for z in computed(monkeypatch, library.batched_gemm, sizes, arrays, form, tile=(1, 64, 64)):
+        np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_persistent_block_uses_its_ring_again(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    x, y = half(136, 56), half(56, 72)
+    arrays = {"z": np.full((136, 72), np.nan, np.float32), "x": x, "y": y}
+    sizes = {"BM": 64, "BN": 32, "BK": 16}
+    more: dict[str, Any] = {"tile": (64, 32), "grid": (2, 1, 1), "maps": {"z": (2, 1)}}
+    for z in computed(monkeypatch, library.persistent_gemm, sizes, arrays, form, **more):
+        np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [64, 72])
+def test_attention(monkeypatch: pytest.MonkeyPatch, form: str, length: int) -> None:
+    q, k, v = (half(2, length, 32) for _ in range(3))
+    arrays = {"z": np.full((2, length, 32), np.nan, np.float16), "q": q, "k": k, "v": v}
+    more: dict[str, Any] = {"tile": (1, 64, 32), "scalars": {"scale": 32**-0.5}}
+    wide = [t.astype(np.float64) for t in (q, k, v)]
+    scores = np.where(np.tri(length, dtype=bool), wide[0] @ wide[1].transpose(0, 2, 1) * 32**-0.5, -np.inf)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    want = weights / weights.sum(axis=2, keepdims=True) @ wide[2]
+    for z in computed(monkeypatch, library.attention, {"BM": 64, "BN": 16, "D": 32}, arrays, form, **more):
+        np.testing.assert_allclose(z, want, rtol=4e-3, atol=4e-3)
