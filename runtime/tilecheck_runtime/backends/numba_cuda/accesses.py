@@ -25,7 +25,7 @@ from tilecheck_runtime.backends.numba_cuda.shared import barrier
 from tilecheck_runtime.backends.numba_cuda.tiles import Held
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _PADS: Final = {"zero": 0.0, "neg_zero": -0.0, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
