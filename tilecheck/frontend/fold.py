@@ -22,8 +22,6 @@ from tilecheck.frontend.host_arrays import (
     array_call,
     array_item,
     array_method,
-    combined,
-    computed,
     dtype_name,
 )
 from tilecheck.frontend.scopes import (
