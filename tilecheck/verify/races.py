@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, scale
+from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.masks import named, same
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Crossing, Run
@@ -203,6 +204,8 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     if base.model is None:
         base.reason = "the solver gave up on this pair"
         return base
+    if pair.mode is Mode.OTHER_BLOCK and run.fences and ordered_by_ticket(run, first, second):
+        return None
     if _same_value(run, pairing, pair, question):
         base.standing, base.reason = Standing.SAME_VALUE, "all of them write the same value"
         return base
