@@ -45,6 +45,7 @@ TILE_OPS: Final[dict[str, TileOp]] = {
     "mma": products.lower_mma,
     "matmul": products.lower_matmul,
     "gather": elements.lower_gather,
+    "scatter": elements.lower_atomic,
     **dict.fromkeys(elements.ATOMICS, elements.lower_atomic),
     "philox": randoms.lower_philox,
     **dict.fromkeys(("random_bits", "rand", "randn"), randoms.lower_random),
