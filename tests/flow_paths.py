@@ -249,7 +249,7 @@ class Machine:
             self.report("MOVED_BUILT" if all(op.life == "built" for op, _ in ops) else "MOVED_HELD")
         if self.idle(thing) or self.viewed(thing):
             self.report("MOVED_IDLE")
-        elif self.owned(thing):
+        if self.owned(thing):
             self.report("MOVED_VIEW")
         for at in thing.line():
             at.moved = True

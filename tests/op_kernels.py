@@ -261,6 +261,13 @@ def _elements() -> Iterator[Case]:
                 f"    tc.{op}(z, (i, j), {value})"
             )
             yield Case(op, f"{op}_{dtype}", (), dtype, body, EVEN, access="Atomic")
+    for dtype in ("f16", "f32", "f64", "i64", "u8", "bool_"):
+        body = (
+            "i = tc.broadcast_to(tc.expand_dims(tc.arange(BM), 1), (BM, BN))\n"
+            "    j = tc.broadcast_to(tc.arange(BN), (BM, BN))\n"
+            f"    tc.scatter(z, (i, 63 - j), (i * 3 + j).astype(tc.{dtype}), mask=j != 5)"
+        )
+        yield Case("scatter", f"scatter_{dtype}", (), dtype, body, EVEN, access="Atomic")
     body = (
         "i = tc.broadcast_to(tc.expand_dims(tc.arange(BM), 1), (BM, BN))\n"
         "    j = tc.broadcast_to(tc.arange(BN), (BM, BN))\n"

@@ -500,6 +500,19 @@ def test_each_atomic() -> None:
         assert old.tolist() == [3, 12] and z.tolist() == [f(3, 6), f(12, 6)], name
 
 
+def test_scattered_rows_and_what_reads_them_races() -> None:
+    rows = build("rows", [atomic("z"), shared("i")], [
+        let("at", call("load", "i")),
+        do("scatter", "z", "at", binary("+", "at", 10), mask=compare("<", "at", 3)),
+    ])  # fmt: skip
+    z = np.zeros(4, np.int32)
+    launch(rows, {"z": A(z), "i": A(np.array([2, 9, 0], np.int32))}, (1, 1, 1))
+    assert z.tolist() == [10, 0, 12, 0]
+    with pytest.raises(Trap) as caught:
+        launch(rows, {"z": A(z[:2]), "i": A(np.array([2, 0], np.int32))}, (1, 1, 1))
+    assert (caught.value.rule, caught.value.array) == ("out-of-bounds", "z")
+
+
 # ---- races
 
 

@@ -10,7 +10,10 @@ from tests.gpu.harness import Call, arrays_of, strides_of
 from tests.gpu.recorded import recording
 from tests.library_cases import CASES
 from tests.test_numba_cuda_lowering import compiled
+from tilecheck.check import check_text
 from tilecheck.frontend.tile import read_function
+from tilecheck.judge import Options
+from tilecheck.modules import Modules
 from tilecheck.verify.tile import check_kernel
 from tilecheck.verify.verdict import Property, Verdict
 from tilecheck_runtime import kernels, specialise
@@ -43,6 +46,29 @@ def test_every_kernel_has_cases() -> None:
 def test_the_library_is_part_of_the_package() -> None:
     assert tc.kernels is kernels
     assert tc.__all__.count("kernels") == 1
+
+
+USE = """
+import tilecheck as tc
+from tilecheck import kernels
+
+x, y, z = tc.ones(1024), tc.ones(1024), tc.zeros(1024)
+a = tc.zeros(64, 64, dtype=tc.f16)
+kernels.gemm.where(BK=64)(tc.zeros(64, 64).partition(32, 32), a, a).sync()
+"""
+
+
+@pytest.mark.parametrize(
+    "line, rule",
+    [
+        ("kernels.silu(z.partition(128), x).sync()", None),
+        ("tc.kernels.saxpy(z, x, y, 2.0).sync()", "unpartitioned-output"),
+        ("kernels.add(z.partition(128), x, z).sync()", "borrow-conflict"),
+    ],
+)
+def test_the_linter_knows_what_a_library_kernel_writes(line: str, rule: str | None) -> None:
+    found = check_text("use.py", USE + line + "\n", Modules(), Options()).diagnostics
+    assert [(d.rule, d.span.line) for d in found] == ([] if rule is None else [(rule, 8)])
 
 
 def test_a_row_longer_than_its_tile_is_refused() -> None:

@@ -76,6 +76,19 @@ def test_loads_and_stores_of_every_dtype_on_ragged_and_tiny_arrays(dtype: DTypeC
         check(OPS["gather"].meaning(x, (index, 0)), gathered)
 
 
+def test_scatter_sets_elements_of_every_dtype() -> None:
+    for dtype in DTYPES.values():
+        z_type = param("z", "Atomic", dtype, ArrayExtent("z", 0))
+        index, value = np.array([3, 99, 0]), tile(f32, (3,)).astype(dtype.numpy())
+        if dtype.name.startswith("f8"):
+            assert refused("scatter", z_type, type_of(index), type_of(value)).rule == "dtype-mismatch"
+            continue
+        z = bind("z", "Atomic", TensorArgument(np.zeros(4, dtype.numpy())), machine())
+        assert OPS["scatter"].type_of([z_type, type_of(index), type_of(value)]) == NoneType()
+        assert OPS["scatter"].meaning(z, index, value, mask=np.array([True, False, True])) is None
+        assert z.memory.array.tolist() == [value[2], 0, 0, value[0]]
+
+
 def test_atomics_of_every_dtype_they_take() -> None:
     wide = {"f32", "f64", "i32", "i64", "u32", "u64"}
     ints = {"i32", "i64", "u32", "u64"}
@@ -246,5 +259,8 @@ def test_gather_and_atomics_check_indices() -> None:
     assert refused("atomic_add", z, index, FLOAT).rule == "dtype-mismatch"
     assert refused("atomic_add", z, INT, TileType(i32, (BM,))).rule == "shape-mismatch"
     assert refused("atomic_cas", param("z", "Atomic", f32, BM), INT, FLOAT, FLOAT).rule == "dtype-mismatch"
+    assert refused("scatter", x, INT, FLOAT).rule == "write-to-shared"
+    assert refused("scatter", z, index, FLOAT).rule == "dtype-mismatch"
+    assert refused("scatter", z, INT, TileType(i32, (BM,))).rule == "shape-mismatch"
     masked = OPS["gather"].type_of([x, TupleType((index, INT))], {"mask": TileType(bool_, (BM,)), "pad": INT})
     assert masked == TileType(f32, (BM,))

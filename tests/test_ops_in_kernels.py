@@ -85,6 +85,7 @@ TEXTS: dict[str, str] = {
     "indices": "for at in p.indices():\n    p.store(t, at)\n    v = at[0]",
     "indices_with": "for at in p.indices_with(q, within=((0, -1), (0, 1))):\n    q.store(t, at)\n    v = at[1]",
     "at": "for at in p.indices():\n    for j in range(p.num_tiles(1)):\n        v = p.load(p.at(at, j))",
+    "scatter": "a.scatter(tc.arange(D8), n, mask=r > 0)\nv = t",
     "atomic_cas": "v = a.atomic_cas(tc.arange(D8), 0, n)",
     "print": "tc.print(\"n is\", n, r)", "device_assert": "tc.device_assert(n > 0, \"n is positive\")",
 }  # fmt: skip

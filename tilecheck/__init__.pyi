@@ -2222,6 +2222,39 @@ class Tensor(Generic[A, T, *S]):
         ...
 
     @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        """Set the elements at `index` to `value`, of any dtype but the 8-bit floats. Where several lanes or blocks name one element, one of their values stays. `atomic_exchange` also returns what was there."""
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S2], Tile[Any, *S2] | int, Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S2], Tile[Any, *S2] | int], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> None:
+        ...
+
+    @overload
+    def scatter(self: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> None:
+        ...
+
+    @overload
     def atomic_add(self: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S2] | tuple[Tile[Any, *S2]], value: Tile[T, *S2] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S2] | None=...) -> Tile[T, *S2]:
         """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
         ...
@@ -5563,6 +5596,39 @@ def gather(x: Tensor[Shared, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One
     ...
 
 @overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    """Set the elements at `index` to `value`, of any dtype but the 8-bit floats. Where several lanes or blocks name one element, one of their values stays. `atomic_exchange` also returns what was there."""
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, *S], Tile[Any, *S] | int, Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, Tile[Any, *S], Tile[Any, *S] | int], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[int, int, Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: int | tuple[int, ...], value: Tile[T, *tuple[()]] | Scalar, /, mask: bool | None=...) -> None:
+    ...
+
+@overload
+def scatter(z: Tensor[Atomic, T, *tuple[Any, ...]], index: tuple[Tile[Any, M, One], Tile[Any, One, N]], value: Tile[T, M, N] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, M, N] | None=...) -> None:
+    ...
+
+@overload
 def atomic_add(z: Tensor[Atomic, T, *tuple[Any, ...]], index: Tile[Any, *S] | tuple[Tile[Any, *S]], value: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, mask: Tile[bool_, *S] | None=...) -> Tile[T, *S]:
     """Add `value` to the elements at `index`, returns the old ones. Floats and ints of 32 and 64 bits, f16 and bf16."""
     ...
@@ -6728,4 +6794,4 @@ def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int], shape: tuple[t
 @overload
 def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int, int], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
     ...
-__all__ = ['Atomic', 'BorrowError', 'CudaGraph', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'RoundRobin', 'Running', 'Shared', 'Single', 'Stream', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'acos', 'add', 'adopt', 'allocated', 'arange', 'argmax', 'argmin', 'asarray', 'asin', 'astype', 'atan', 'atan2', 'atomic_add', 'atomic_and', 'atomic_cas', 'atomic_exchange', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_xor', 'autotune', 'bf16', 'bitcast', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'broadcast_to', 'ceil', 'ceil_div', 'clip', 'concat', 'cos', 'cosh', 'cumprod', 'cumsum', 'device_assert', 'divide', 'do_bench', 'do_bench_paired', 'dup', 'empty', 'equal', 'exp', 'exp2', 'expand_dims', 'expm1', 'extract', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'gather', 'greater', 'greater_equal', 'hypot', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'kernels', 'less', 'less_equal', 'linspace', 'load_like', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'maximum', 'memcpy', 'meta', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'permute_dims', 'philox', 'positive', 'prod', 'rand', 'randn', 'random_bits', 'reduce', 'remainder', 'reshape', 'rsqrt', 'scan', 'sign', 'simt', 'sin', 'sinh', 'sqrt', 'square', 'squeeze', 'streams', 'subtract', 'tan', 'tanh', 'transpose', 'trunc', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'value', 'where', 'zeros']
+__all__ = ['Atomic', 'BorrowError', 'CudaGraph', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'RoundRobin', 'Running', 'Shared', 'Single', 'Stream', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'acos', 'add', 'adopt', 'allocated', 'arange', 'argmax', 'argmin', 'asarray', 'asin', 'astype', 'atan', 'atan2', 'atomic_add', 'atomic_and', 'atomic_cas', 'atomic_exchange', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_xor', 'autotune', 'bf16', 'bitcast', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'broadcast_to', 'ceil', 'ceil_div', 'clip', 'concat', 'cos', 'cosh', 'cumprod', 'cumsum', 'device_assert', 'divide', 'do_bench', 'do_bench_paired', 'dup', 'empty', 'equal', 'exp', 'exp2', 'expand_dims', 'expm1', 'extract', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'gather', 'greater', 'greater_equal', 'hypot', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'kernels', 'less', 'less_equal', 'linspace', 'load_like', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'maximum', 'memcpy', 'meta', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'permute_dims', 'philox', 'positive', 'prod', 'rand', 'randn', 'random_bits', 'reduce', 'remainder', 'reshape', 'rsqrt', 'scan', 'scatter', 'sign', 'simt', 'sin', 'sinh', 'sqrt', 'square', 'squeeze', 'streams', 'subtract', 'tan', 'tanh', 'transpose', 'trunc', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'value', 'where', 'zeros']

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tilecheck.frontend.gate import Undecodable, read_text
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 # Modules that frontends know by name; a file of the project that is called so is not looked at for them.
 _KNOWN = frozenset({"tilecheck", "numba", "numpy", "math", "cuda", "cupy", "torch"})
 
+# The kernel library is read where it is installed, so that its kernels have contracts as the project's own have.
+_LIBRARY, _LIBRARY_HOME = "tilecheck.kernels", "tilecheck_runtime.kernels"
+
 
 class Modules:
     """Finds the file of an imported module, each read at most once per instance.
 
     A name is looked up from the root of the importing file's own package, then from the folder of the file, then from
     the extra roots; a leading dot is relative to the importing file. Modules outside of those folders (installed
-    packages) are None: the frontends then treat the import as opaque. `asked` records every question with the digest
+    packages, but for our kernel library) are None: the frontends then treat the import as opaque. `asked` records every question with the digest
     of its answer, which is what a cached result depends on.
     """
 
@@ -77,8 +82,13 @@ class Modules:
             for _ in range(dots - 1):
                 folder = os.path.dirname(folder)
             return _module_file(folder, stripped)
+        if name == _LIBRARY or name.startswith(f"{_LIBRARY}."):
+            name = f"{_LIBRARY_HOME}{name[len(_LIBRARY) :]}"
         if name.partition(".")[0] in _KNOWN:
             return None
+        if name == _LIBRARY_HOME or name.startswith(f"{_LIBRARY_HOME}."):
+            root = _library_root()
+            return _module_file(root, name) if root else None
         for root in dict.fromkeys((package_root(importer), folder, *self._extra)):
             if found := _module_file(root, name):
                 return found
@@ -103,6 +113,14 @@ def module_name(path: str) -> str:
     absolute = os.path.abspath(path)
     relative = os.path.relpath(absolute, package_root(path)).removesuffix(".py")
     return relative.replace(os.sep, ".").removesuffix(".__init__")
+
+
+@cache
+def _library_root() -> str:
+    """The folder that the runtime is imported from; finding it imports nothing."""
+    spec = find_spec(_LIBRARY_HOME.partition(".")[0])
+    places = spec.submodule_search_locations if spec is not None else None
+    return os.path.dirname(places[0]) if places else ""
 
 
 def _module_file(root: str, name: str) -> str | None:

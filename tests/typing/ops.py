@@ -159,6 +159,9 @@ def memory(
     assert_type(x.gather((column, row)), Tile[f16, BM, BN])
     assert_type(tc.gather(x, (column, row), mask=column < row), Tile[f16, BM, BN])
     assert_type(tc.atomic_add(bins, tc.arange(BM), 1), Tile[i32, BM])
+    tc.scatter(bins, tc.arange(BM), tc.arange(BM), mask=tc.arange(BM) < 4)
+    bins.scatter(0, 1)
+    tc.scatter(x, (0, 0), 1.0)  # error: x is Shared
     z.store(z.load())
     z.tiles(BK, BK).store(tc.zeros(BK, BK), 0, 1)
     for at in m.indices():

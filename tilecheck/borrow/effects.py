@@ -200,7 +200,7 @@ class Effects:
         if idle is not None:
             self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
         owner = bound_owner(state, obj)
-        if idle is None and owner is not None:
+        if owner is not None:
             moved, kept = self._called(state, obj), self._called(state, owner)
             self.report(Broken(Break.MOVED_VIEW, instr.span, moved, instr.by, owner[0].span, kept))
         for at in lineage(state, obj):

@@ -72,6 +72,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         faults.setdefault((fault.rule, fault.span), fault)
     twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
     held = {found.span for found in broken.values() if found.kind in _HELD_MOVES}
+    lent = {found.span for found in broken.values() if found.kind in (*_HELD_MOVES, Break.MOVED_IDLE)}
     refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
 
     def follows(found: Broken) -> bool:
@@ -79,7 +80,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         if found.kind is Break.IDLE:
             return (found.span.line, found.place) in twice
         if found.kind in (Break.MOVED_IDLE, Break.MOVED_VIEW):
-            return found.span in held
+            return found.span in (held if found.kind is Break.MOVED_IDLE else lent)
         return found.kind is Break.MOVED and found.origin in refused
 
     told = tuple(found for found in broken.values() if not follows(found))

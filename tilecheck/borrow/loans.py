@@ -97,6 +97,10 @@ def live_objects(state: State, live: Live, used: bool = False) -> dict[Obj, Span
     return found
 
 
+_WORK = (Kind.OP, Kind.RUNNING, Kind.GRAPH, Kind.JOB)
+"""What holds borrows while it is built, runs or can be launched again, and not because it is a borrow itself."""
+
+
 def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:
     """The live idle borrows of `part` of `obj`'s allocation, other than those that `obj` came through."""
     root = allocation(state, obj)
@@ -111,7 +115,7 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         if child in alive and not _held_by_built(state, child):
             yield Loan(child, child[0].span, parent.hold, None, alive[child])
     for holder, target, use in state.held:
-        if holder in state.phase or holder[0].kind is Kind.JOB or allocation(state, target) != root:
+        if holder[0].kind in _WORK or allocation(state, target) != root:
             continue
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue

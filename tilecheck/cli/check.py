@@ -82,7 +82,7 @@ def command(
     results = _run(inputs, config, chosen, jobs or os.cpu_count() or 1, no_cache)
     lines_of = _lines_of(inputs)
     fixed = 0
-    if fix and (fixed := _fix(results)):
+    if fix and (fixed := _fix(results, config, chosen)):
         inputs = list(read_inputs([item.path for item in inputs], named=_named(paths)))
         results = _run(inputs, config, chosen, jobs or os.cpu_count() or 1, no_cache)
         lines_of = _lines_of(inputs)
@@ -220,11 +220,16 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _fix(results: Sequence[FileResult]) -> int:
-    """Apply the fixes to the files; returns how many."""
+def _fix(results: Sequence[FileResult], config: Config, chosen: frozenset[str] | None) -> int:
+    """Apply the fixes to the files, and the repairs that can be proved; returns how many."""
+    from tilecheck.check import check_text
+    from tilecheck.judge import Options
+    from tilecheck.modules import Modules
     from tilecheck.report.fixes import apply_fixes, fixers
+    from tilecheck.report.repairs import apply_repairs, repairers
 
-    known = fixers()
+    known = {*fixers(), *repairers()}
+    options = Options(config.budget, chosen)
     total = 0
     for result in results:
         fixable = [found for found in result.diagnostics if found.rule in known]
@@ -237,6 +242,12 @@ def _fix(results: Sequence[FileResult]) -> int:
                 encoding, _ = tokenize.detect_encoding(file.readline)
             with open(result.path, encoding=encoding, newline="") as source:
                 text, count = apply_fixes(source.read(), fixable)
+
+            def recheck(edited: str, path: str = result.path) -> FileResult:
+                return check_text(path, edited, Modules((os.curdir,)), options)
+
+            text, more = apply_repairs(text, recheck(text), recheck)
+            count += more
             with open(result.path, "w", encoding=encoding, newline="") as target:
                 target.write(text)
         except OSError as error:

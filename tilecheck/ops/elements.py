@@ -1,8 +1,9 @@
-"""Element by element: `gather` reads a `Shared` tensor at indices of the kernel's own, atomics update an `Atomic` one.
+"""Element by element: `gather` reads a `Shared` tensor at indices of the kernel's own, `scatter` and atomics change an
+`Atomic` one.
 
 Indices are not wrapped: each is compared with the extent, and one outside stops the kernel, unless `mask` is false
-there. A void lane must not become an index, so index tiles are loaded with `pad=`. Atomics of different blocks happen
-in some order, each whole; they return the old value. Relaxed memory order, visible to the whole device.
+there. A void lane must not become an index, so index tiles are loaded with `pad=`. Changes of different lanes and blocks
+happen in some order, each whole; atomics return the old value. Relaxed memory order, visible to the whole device.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilecheck.ir.types import NoneType, ScalarType, TileType, TupleType, Type
+from tilecheck.ir.types import Extent, NoneType, ScalarType, TileType, TupleType, Type
 from tilecheck.ops.extents import broadcast
 from tilecheck.ops.memory import tensor
 from tilecheck.ops.numbers import Array, Value, as_dtype, computable, describe, fits, is_tile, number
@@ -135,6 +136,16 @@ _WIDE = (32, 64)
 
 
 def _atomic_type(op: str, z: Type, index: Type, values: Sequence[Type], mask: Type, kinds: Sequence[str]) -> Type:
+    dtype, shape = _changed_shape(op, z, index, values, mask, kinds)
+    if dtype.bits not in _WIDE and not (op == "atomic_add" and dtype.kind == "float"):
+        raise Refused("dtype-mismatch", f"`{op}` on `{dtype.name}` elements", "atomics take 32 and 64 bits", 0)
+    return TileType(dtype, shape)
+
+
+def _changed_shape(
+    op: str, z: Type, index: Type, values: Sequence[Type], mask: Type, kinds: Sequence[str]
+) -> tuple[DTypeClass, tuple[Extent, ...]]:
+    """The dtype of an `Atomic` tensor and the shape of the lanes that change it."""
     t = tensor(op, z)
     if t.access != "Atomic":
         raise Refused(
@@ -148,8 +159,6 @@ def _atomic_type(op: str, z: Type, index: Type, values: Sequence[Type], mask: Ty
     if t.dtype is None:
         raise NotYet
     computable(op, t.dtype, kinds, 0)
-    if t.dtype.bits not in _WIDE and not (op == "atomic_add" and t.dtype.kind == "float"):
-        raise Refused("dtype-mismatch", f"`{op}` on `{t.dtype.name}` elements", "atomics take 32 and 64 bits", 0)
     shape, _ = broadcast(op, *map(_strip, (*indices, *masks)))
     for at, given in enumerate(values, 2):
         _value_type(op, given, t.dtype, at)
@@ -157,7 +166,7 @@ def _atomic_type(op: str, z: Type, index: Type, values: Sequence[Type], mask: Ty
         whole, _ = broadcast(op, TileType(t.dtype, shape), _strip(number(op, given, at)))
         if whole != shape:
             raise Refused("shape-mismatch", f"`{op}` of {describe(given)} at indices of shape {shape}", None, at)
-    return TileType(t.dtype, shape)
+    return t.dtype, shape
 
 
 def _value_type(op: str, given: Type, dtype: DTypeClass, argument: int) -> None:
@@ -173,6 +182,39 @@ def _value_type(op: str, given: Type, dtype: DTypeClass, argument: int) -> None:
         )
 
 
+def _stub(name: str, values: str = "value", returns: bool = True) -> tuple[str, ...]:
+    params = "".join(f"{v}: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, " for v in values.split())
+    indices = (*_INDICES, "int | tuple[int, ...]")
+    return _function_and_method(
+        f"def {name}(z: Tensor[Atomic, T, *tuple[Any, ...]], index: {index}, "
+        f"{params if '*S' in index else params.replace('Tile[T, *S] | ', '')}/,"
+        f" mask: {'Tile[bool_, *S]' if '*S' in index else 'bool'} | None = ...)"
+        f" -> {'None' if not returns else 'Tile[T, *S]' if '*S' in index else 'Tile[T, *tuple[()]]'}"
+        for index in indices
+    )
+
+
+def _scatter_type(z: Type, index: Type, value: Type, /, mask: Type = NONE) -> Type:
+    _changed_shape("scatter", z, index, (value,), mask, ("float", "int", "uint", "bool"))
+    return NoneType()
+
+
+@op(
+    "load and store",
+    result=_scatter_type,
+    lanes=Lanes.MIX,
+    mixes=_mixes_lanes,
+    effect=Effect.ATOMIC,
+    method_of=("tensor",),
+    stub=_stub("scatter", returns=False),
+)
+def scatter(z: Any, index: Any, value: Value, /, mask: Any = None) -> None:
+    """Set the elements at `index` to `value`, of any dtype but the 8-bit floats. Where several lanes or blocks name one element, one of their
+    values stays. `atomic_exchange` also returns what was there.
+    """
+    _update(z, index, mask, lambda old, new: new, value)
+
+
 def _update(z: Any, index: Any, mask: Any, f: Callable[..., Any], *values: Value) -> Array:
     dtype = z.memory.array.dtype
     given = [v if is_tile(v) else as_dtype(v, dtype) for v in values]
@@ -184,18 +226,6 @@ def _rule(op: str, kinds: Sequence[str]) -> Callable[..., Type]:
         return _atomic_type(op, z, index, (value,), mask, kinds)
 
     return rule
-
-
-def _stub(name: str, values: str = "value") -> tuple[str, ...]:
-    params = "".join(f"{v}: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, " for v in values.split())
-    indices = (*_INDICES, "int | tuple[int, ...]")
-    return _function_and_method(
-        f"def {name}(z: Tensor[Atomic, T, *tuple[Any, ...]], index: {index}, "
-        f"{params if '*S' in index else params.replace('Tile[T, *S] | ', '')}/,"
-        f" mask: {'Tile[bool_, *S]' if '*S' in index else 'bool'} | None = ...)"
-        f" -> {'Tile[T, *S]' if '*S' in index else 'Tile[T, *tuple[()]]'}"
-        for index in indices
-    )
 
 
 @op(

@@ -18,7 +18,8 @@ from tilecheck.diagnostic import Diagnostic
 from tilecheck.edit import Edit
 from tilecheck.rules import RULES, rule_name
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# A line with its end, whichever of the three it is.
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 Fix = Callable[[str, Diagnostic], Edit | None]
 
 
@@ -29,7 +30,7 @@ def fixers() -> dict[str, Fix]:
 
 def apply_fixes(text: str, diagnostics: Iterable[Diagnostic]) -> tuple[str, int]:
     r"""`text` (with any line ends) after the fixes of `diagnostics`, and how many were applied."""
-    lines = _LINE.findall(text)
+    lines = LINE.findall(text)
     known = fixers()
     edits: list[Edit] = []
     for diagnostic in diagnostics:

@@ -39,7 +39,7 @@ def page(rule: Rule) -> Page:
         "\n\n".join(" ".join(part.split()) for part in rest.split("\n\n")),
         tuple(unmarked(example) for example in rule.BAD),
         tuple(unmarked(example) for example in rule.GOOD),
-        hasattr(rule, "fix"),
+        hasattr(rule, "fix") or hasattr(rule, "repairs"),
     )
 
 

@@ -7,11 +7,13 @@ are not ordered at all, and a warp does not run in lock step. Atomics may meet e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.edit import Edit
 from tilecheck.rules import borrow_conflict
 from tilecheck.verify.wording import diagnose
 
@@ -98,3 +100,23 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
 
 
 _SAME = "harmless on today's devices; let one thread do it to be free of the race"
+
+
+REPAIRED: str | None = "race-free"
+_BETWEEN = re.compile(r"put a `cuda\.syncthreads\(\)` between line (\d+) and line (\d+)")
+_CUDA = re.compile(r"^(?:from numba import [^#\n]*\bcuda\b(?!\s+as)|from numba_cuda)")
+
+
+def repairs(lines: Sequence[str], diagnostic: Diagnostic) -> Iterator[Edit]:
+    """A barrier before the later of the two lines, or before one of the blocks that it stands in."""
+    between = _BETWEEN.search(diagnostic.help or "")
+    if between is None or not any(_CUDA.match(line) for line in lines):
+        return
+    first, last = int(between[1]), int(between[2])
+    depth = None
+    for number in range(last, first, -1):
+        line = lines[number - 1]
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and (depth is None or indent < depth) and not line.lstrip().startswith(("elif", "else", "#")):
+            depth = indent
+            yield Edit(number, 1, 1, f"{line[:indent]}cuda.syncthreads()\n")

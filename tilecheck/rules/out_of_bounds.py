@@ -8,11 +8,13 @@ meant and allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic
+from tilecheck.edit import Edit
 from tilecheck.verify.wording import diagnose
 
 SEVERITY: Literal["error", "warning"] = "error"
@@ -130,3 +132,19 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     """Indices that no launch can put right, and those that the executor saw stray."""
     yield from checked.faults_of("out-of-bounds", SEVERITY)
     yield from (diagnose(finding, SEVERITY) for finding in checked.refuted("out-of-bounds"))
+
+
+REPAIRED: str | None = "in-bounds"
+_GUARD = re.compile(r"guard with `([^`]+)`")
+_STORE = re.compile(r"^\s*\w+\[[^=]*\]\s*(?:[-+*/%&|^]|//|\*\*|<<|>>)?=(?!=)[^;\\]*$")
+
+
+def repairs(lines: Sequence[str], diagnostic: Diagnostic) -> Iterator[Edit]:
+    """The guard that the finding names, around a store that stands on a line of its own."""
+    guard = _GUARD.match(diagnostic.help or "")
+    line = lines[diagnostic.span.line - 1]
+    if guard is None or "..." in guard[1] or not _STORE.match(line) or line.count("(") != line.count(")"):
+        return
+    indent = line[: len(line) - len(line.lstrip())]
+    inner = "\t" if indent.endswith("\t") else "    "
+    yield Edit(diagnostic.span.line, 1, len(indent) + 1, f"{indent}if {guard[1]}:\n{indent}{inner}")

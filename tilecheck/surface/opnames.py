@@ -96,6 +96,7 @@ KERNEL_OPS: tuple[str, ...] = (
     "round",
     "rsqrt",
     "scan",
+    "scatter",
     "sign",
     "sin",
     "sinh",

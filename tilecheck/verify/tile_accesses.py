@@ -68,7 +68,7 @@ class Accesses:
                 return self.owned(node, first, args)
             case "minimum" | "maximum" if all(isinstance(a, Poly) for a in args):
                 return self.extreme(node.op, args)
-            case _ if node.op.startswith("atomic_"):
+            case _ if node.op == "scatter" or node.op.startswith("atomic_"):
                 self.elements(node, first)
         return None
 

@@ -1,4 +1,4 @@
-"""Element by element: `gather` and the atomics.
+"""Element by element: `gather`, `scatter` and the atomics.
 
 Every index is compared with the extents; one outside stops the kernel before anything is touched, so the comparison is an
 op of its own that the whole block takes part in: each thread tests its lanes, the block counts the failures.
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from llvmlite import ir
 
 from tilecheck.ir.kernel import Const, Expr, OpCall, TupleExpr
-from tilecheck.ir.types import TensorType
+from tilecheck.ir.types import TensorType, TileType
+from tilecheck.ops.extents import broadcast
 from tilecheck_runtime.backends.numba_cuda.layout import Layout, Whole
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import (
@@ -32,7 +33,7 @@ from tilecheck_runtime.backends.numba_cuda.shared import GLOBAL_SPACE, barrier, 
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _RMW: Final = {
     "atomic_and": "and",
@@ -158,13 +159,13 @@ def lower_gather(low: Lowering, node: OpCall, want: Layout | None) -> Held:
 
 
 def lower_atomic(low: Lowering, node: OpCall, want: Layout | None) -> Held:
-    """The atomics: every lane that is in the tile and let through by the mask updates its element once."""
-    source, kind = low.types[node.args[0]], low.tile_type(node)
+    """`scatter` and the atomics: every lane that is in the tile and let through by the mask changes its element once."""
+    source = low.types[node.args[0]]
     assert isinstance(source, TensorType)
-    target = low.plan.apart(tile_shape(kind))
     dtype = low.facts[source.name].dtype
     count = 2 if node.op == "atomic_cas" else 1
     mask = _argument(node, 2 + count, "mask")
+    target = low.plan.apart(_shape(low, node, mask))
     indices, allowed = _places(low, node, source.name, target, mask)
     values = [_lanes(low, expr, target, dtype) for expr in node.args[2 : 2 + count]]
     rank, op = len(indices), node.op
@@ -183,7 +184,7 @@ def lower_atomic(low: Lowering, node: OpCall, want: Layout | None) -> Held:
             at = [rest[axis][slot] for axis in range(rank)]
             operands = [rest[rank + k][slot] for k in range(count)]
             old.append(_guarded(builder, keep, op, dtype, base[0], strides, at, operands))
-        return _share(builder, dtype, target, old)
+        return old if op == "scatter" else _share(builder, dtype, target, old)
 
     if isinstance(target, Whole):
         low.out.shares(target.size * 8)
@@ -193,6 +194,15 @@ def lower_atomic(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     tiles = "".join(f", {h.name}" for h in (*indices, *values, *([allowed] if allowed is not None else [])))
     text = f"{name}({low.variable(source.name)}, {_strides(low, source.name)}{tiles})"
     return low.bind("t", text, target, dtype)
+
+
+def _shape(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[int, ...]:
+    """The shape of the lanes: that of the indices and the mask together."""
+    given = node.args[1]
+    parts = [*(given.items if isinstance(given, TupleExpr) else (given,)), *([mask] if mask is not None else [])]
+    tiles = [kind for part in parts if isinstance(kind := low.types[part], TileType)]
+    shape, _ = broadcast(node.op, *tiles)
+    return tuple(low.extent(extent) for extent in shape)
 
 
 def _share(builder: ir.IRBuilder, dtype: str, target: Layout, old: list[Value]) -> list[Value]:
@@ -243,8 +253,10 @@ def _update(
     operands: Sequence[Value],
 ) -> Value:
     """One relaxed atomic read-modify-write; the old element."""
-    if is_float(dtype):
+    if is_float(dtype) and op != "scatter":
         return _update_float(builder, op, dtype, base, strides, at, operands[0])
+    if op == "scatter":
+        return _put(builder, dtype, base, strides, at, operands[0])
     place = _address(builder, base, strides, at, dtype, llvm_type(dtype))
     if op == "atomic_cas":
         pair = builder.cmpxchg(place, operands[0], operands[1], "monotonic", "monotonic")
@@ -254,6 +266,23 @@ def _update(
     else:
         rmw = _RMW.get(op, "add")
     return builder.atomic_rmw(rmw, place, operands[0], "monotonic")
+
+
+def _put(
+    builder: ir.IRBuilder, dtype: str, base: Value, strides: Sequence[Value], at: Sequence[Value], value: Value
+) -> Value:
+    """One relaxed store, seen whole by the device; the value."""
+    bits = 8 * SIZE[dtype]
+    word = value if isinstance(value.type, ir.IntType) else builder.bitcast(value, ir.IntType(bits))
+    if bits == 8:
+        # PTX has no registers of 8 bits; a store takes the low ones.
+        word = builder.zext(word, ir.IntType(16))
+    place = builder.ptrtoint(_address(builder, base, strides, at, dtype, I8), I64)
+    letter = {8: "h", 16: "h", 32: "r", 64: "l"}[bits]
+    text = f"st.relaxed.gpu.global.b{bits} [$0], $1;"
+    kind = ir.FunctionType(ir.VoidType(), [I64, word.type])
+    builder.call(ir.InlineAsm(kind, text, f"l,{letter},~{{memory}}", side_effect=True), [place, word])
+    return value
 
 
 def _update_float(

@@ -37,7 +37,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import (
 )
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 Builder: TypeAlias = ir.IRBuilder
 Element = Callable[[Builder, str, Sequence[Value]], Value]

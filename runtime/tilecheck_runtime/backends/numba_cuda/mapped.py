@@ -14,7 +14,7 @@ from tilecheck.ir.types import TensorType
 from tilecheck_runtime.backends.tile_walk import walk_lines
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 
 def for_indices(low: Lowering, node: ForIndices) -> None:

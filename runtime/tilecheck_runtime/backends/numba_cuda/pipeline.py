@@ -43,7 +43,7 @@ from tilecheck_runtime.backends.numba_cuda.shared import barrier
 from tilecheck_runtime.backends.numba_cuda.staging import Ahead, Staging
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 # Shared memory in KiB: of a multiprocessor, and what one block may have of it.
 _SHARED: Final = {(8, 0): (164, 163), (8, 7): (164, 163), (9, 0): (228, 227), (10, 0): (228, 227), (10, 3): (228, 227)}

@@ -17,7 +17,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import Value, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 
 def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | None, want: Layout | None) -> Held:

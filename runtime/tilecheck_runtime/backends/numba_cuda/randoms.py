@@ -18,7 +18,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import DOUBLE, FLOAT, I32, 
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _M0: Final = 0xD2511F53
 _M1: Final = 0xCD9E8D57

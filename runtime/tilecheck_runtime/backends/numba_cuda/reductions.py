@@ -20,7 +20,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import I32, SIZE, Value, co
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, retile
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _EXTREMA: Final = {"max": elementwise.maximum, "min": elementwise.minimum}
 

@@ -28,7 +28,7 @@ from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, TileType, V
 from tilecheck_runtime.backends.numba_cuda import mapped
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _MATH: Final = {
     "sqrt": "math.sqrt",

@@ -17,7 +17,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, convert, fill, retile
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 
 def lower_reshape(low: Lowering, node: OpCall, want: Layout | None) -> Held:

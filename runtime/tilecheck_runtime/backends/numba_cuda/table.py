@@ -13,7 +13,7 @@ from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.tiles import Held
 
 if TYPE_CHECKING:
-    from tilecheck_runtime.backends.numba_cuda.lower import Lowering
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 TileOp = Callable[["Lowering", OpCall, Layout | None], Held]
 
@@ -45,6 +45,7 @@ TILE_OPS: Final[dict[str, TileOp]] = {
     "mma": products.lower_mma,
     "matmul": products.lower_matmul,
     "gather": elements.lower_gather,
+    "scatter": elements.lower_atomic,
     **dict.fromkeys(elements.ATOMICS, elements.lower_atomic),
     "philox": randoms.lower_philox,
     **dict.fromkeys(("random_bits", "rand", "randn"), randoms.lower_random),

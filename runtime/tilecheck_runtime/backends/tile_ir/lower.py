@@ -304,7 +304,7 @@ class Lowering(Texts):
                 self._assign(target, value)
             case Do(value=OpCall(op="store") as call):
                 self._store(call)
-            case Do(value=OpCall(op=op) as call) if op.startswith("atomic_"):
+            case Do(value=OpCall(op=op) as call) if op == "scatter" or op.startswith("atomic_"):
                 text = self.expr(call)
                 with self.block("if ok:"):
                     self.line(text)

@@ -216,8 +216,9 @@ def _atomic(low: Lowering, node: OpCall) -> str:
     first, *rest = given.items if isinstance(given, TupleExpr) else (given,)
     allowed = "ok" if mask is None else f"ct.astype({mask}, ct.bool_) & ok"
     index = f"(ct.where({allowed}, {low.expr(first)}, -1), {''.join(f'{low.expr(i)}, ' for i in rest)})"
-    dtype = _tile(low, node).dtype.name
-    values = ", ".join(low.typed(v, dtype) for v in node.args[2 : 2 + count])
+    target = low.types[node.args[0]]
+    assert isinstance(target, TensorType) and target.dtype is not None
+    values = ", ".join(low.typed(v, target.dtype.name) for v in node.args[2 : 2 + count])
     name = "atomic_xchg" if node.op == "atomic_exchange" else node.op
     return f"ct.{name}({array}, {index}, {values})"
 
@@ -329,6 +330,7 @@ SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "extract": _extract,
     "concat": _concat,
     "gather": _gather,
+    "scatter": _atomic,
     "at": at_text,
     **dict.fromkeys(("random_bits", "rand", "randn"), _random),
     "philox": _philox,

@@ -75,7 +75,7 @@ MATH: Final = {
     "acos": "ct.atan2(ct.sqrt(1 - {0} * {0}), {0})",
 }
 # Ops that compare at run time.
-ASSERTING: Final = frozenset({"device_assert", "gather", "at"}) | {
+ASSERTING: Final = frozenset({"device_assert", "gather", "scatter", "at"}) | {
     f"atomic_{op}" for op in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
 }
 PADDING: Final = {
