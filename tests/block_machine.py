@@ -74,7 +74,7 @@ class Memory:
             end = (end + array.nbytes + 2 * _GAP) // _GAP * _GAP
         self.bytes = bytearray(end)
         for name, array in arrays.items():
-            self.bytes[self.addresses[name] : self.addresses[name] + array.nbytes] = array.tobytes()
+            self.bytes[self.addresses[name] : self.addresses[name] + array.nbytes] = array.tobytes("A")
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -116,9 +116,11 @@ def run(
         exec(code.source, scope)
         scope[code.name](*values, *grid, 0)
         data = machine.memory.tobytes()
+    z = memory.arrays
     return {
-        name: np.frombuffer(data, array.dtype, array.size, memory.addresses[name]).reshape(array.shape)
-        for name, array in memory.arrays.items()
+        name: np.frombuffer(data, z[name].dtype, z[name].size, start).reshape(z[name].shape)
+        for name, start in memory.addresses.items()
+        if z[name].flags.c_contiguous
     }
 
 

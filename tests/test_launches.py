@@ -34,6 +34,30 @@ def shapes(launch: Launch) -> dict[str, object]:
     return {name: v.shape if isinstance(v, HostArray) else v for name, v in launch.arguments.items()}
 
 
+@pytest.mark.parametrize(
+    ("text", "dtype", "values"),
+    [
+        ("np.arange(6) % 4", "int64", (0, 1, 2, 3, 0, 1)),
+        ("10 - np.arange(3)", "int64", (10, 9, 8)),
+        ("np.ones(2, np.float32) * 3", "float32", (3, 3)),
+        ("np.arange(3) / 2", "float64", (0, 0.5, 1)),
+        ("(np.arange(4) // 2).astype(np.int32)", "int32", (0, 0, 1, 1)),
+    ],
+)
+def test_arithmetic_on_known_contents(text: str, dtype: str, values: tuple[float, ...]) -> None:
+    found = only(f"k[1, 32]({text}, np.zeros(3), 1)").arguments["a"]
+    assert isinstance(found, HostArray) and found.contents is not None
+    assert (found.dtype, found.contents.values) == (dtype, values)
+
+
+@pytest.mark.parametrize(
+    "text", ["np.arange(6) // 0", "np.arange(9999) % 7", "np.arange(6, dtype=np.uint8) * 100", "np.ones(4) ** 99"]
+)
+def test_contents_that_are_not_computed(text: str) -> None:
+    found = only(f"k[1, 32]({text}, np.zeros(3), 1)").arguments["a"]
+    assert isinstance(found, HostArray) and found.contents is None
+
+
 def test_grid_block_shapes_and_scalars() -> None:
     found = only(
         """

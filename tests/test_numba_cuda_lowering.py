@@ -164,6 +164,18 @@ def softmax_with(rows: int, width: int) -> Lowered:
     return lower(report, {name: Facts("f32", 2, True, True, (rows, width)) for name in ("z", "x")})
 
 
+@compiled
+def test_a_row_that_is_its_tile_needs_no_clipping(kernels: ModuleType) -> None:
+    softmax: Any = library.softmax
+    read = read_function(softmax.fn)
+    sizes = {"BM": 1, "BN": 5000, "N": 5000}
+    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
+    code = lower(report, {name: Facts("f32", 2, True, True, (8, 8)) for name in ("z", "x")})
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    assert "ld.global.v4.f32" in ptx
+    assert "ld.global.f32" not in ptx
+
+
 def test_equal_texts_with_other_layouts_are_told_apart() -> None:
     wide, tall, again = softmax_with(1, 16384), softmax_with(4, 4096), softmax_with(4, 4096)
     assert wide.source == tall.source and wide.threads == tall.threads

@@ -64,6 +64,14 @@ def test_transposed_products(monkeypatch: pytest.MonkeyPatch, form: str, name: s
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_transposed_views_are_copied_along_their_own_axis(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    x, y = half(88, 72).T, half(40, 88).T
+    arrays = {"z": np.full((72, 40), np.nan, np.float32), "x": x, "y": y}
+    for z in computed(monkeypatch, library.gemm, {"BM": 64, "BN": 32, "BK": 32}, arrays, form, tile=(64, 32)):
+        np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_batches_and_bands(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     x, y = half(2, 72, 40), half(2, 40, 72)
     arrays = {"z": np.full((2, 72, 72), np.nan, np.float32), "x": x, "y": y}

@@ -13,8 +13,9 @@ from benchmarks.device.measure import Bench, Run
 from tilecheck_runtime import kernels
 
 SHAPES = ((8192, 4096), (4096, 16384))
-# Rows a block, by the length of a row; the quickest counts.
-ROWS = {4096: (1, 4), 16384: (1,)}
+# Rows a block and lanes a step, by the length of a row; the quickest counts. Only a reduction takes a row in steps.
+WHOLE = {4096: ((1, 4096), (2, 4096), (4, 4096)), 16384: ((1, 16384),)}
+STEPS = {4096: WHOLE[4096], 16384: ((1, 16384), (1, 4096), (4, 4096))}
 TARGETS = {"copy": 0.95, "triton": 1.0}
 EPS = 1e-5
 
@@ -43,20 +44,20 @@ def _one(bench: Bench, name: str, dtype: str, x: Any, w: Any, b: Any) -> None:
     kernel: Any = getattr(kernels, name if dtype == "f32" else f"{name}_{dtype}")
     mine = bench.tensors(z, x, w, b)
     more = {"softmax": (), "row_sum": (), "rms_norm": (mine[2], EPS), "layer_norm": (mine[2], mine[3], EPS)}[name]
-    if summed:
-        kernel = kernel.where(BN=columns)
 
-    def build(tile: int) -> Any:
-        return kernel(mine[0].partition(tile, 1 if summed else columns), mine[1], *more)
+    def build(tile: tuple[int, int]) -> Any:
+        rows, lanes = tile
+        bound = kernel.where(BN=lanes) if summed else kernel
+        return bound(mine[0].partition(rows, 1 if summed else lanes), mine[1], *more)
 
-    tile, again = bench.quickest(name, build, ROWS[columns])
+    (tile, lanes), again = bench.quickest(f"{name} {dtype}", build, (STEPS if summed else WHOLE)[columns])
     bench.close(f"{name} {dtype}", z, _wanted(torch, name, x.double(), w.double(), b.double()), 3e-3)
     peers: dict[str, Run] = {"copy": bench.copy_of(nbytes)}
     fastest = _triton(bench, name, out, x, w, b)
     if fastest is not None:
         peers["triton"] = fastest
     peers["torch"] = _torch(torch, name, out, x, w, b)
-    item = f"{name} {dtype} {rows} x {columns}, {tile} a block"
+    item = f"{name} {dtype} {rows} x {columns}, {tile} x {lanes} a block"
     bench.compare(item, again, peers, work=nbytes, unit="TB/s", at_least=TARGETS)
 
 

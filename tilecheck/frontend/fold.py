@@ -16,7 +16,14 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.host_arrays import array_attribute, array_call, array_item, array_method, combined, dtype_name
+from tilecheck.frontend.host_arithmetic import combined, computed
+from tilecheck.frontend.host_arrays import (
+    array_attribute,
+    array_call,
+    array_item,
+    array_method,
+    dtype_name,
+)
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -239,9 +246,9 @@ def attribute_of(base: object, name: str) -> object:
 
 def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     """`left op right` on plain values; arrays combine to arrays of unknown contents."""
-    if isinstance(left, HostArray) or isinstance(right, HostArray):
-        return combined(left, right)
     function = _BINARY.get(op)
+    if isinstance(left, HostArray) or isinstance(right, HostArray):
+        return combined(left, right) if function is None else computed(function, left, right)
     if function is None or not (is_plain(left) and is_plain(right)):
         return UNKNOWN
     if isinstance(left, int) and isinstance(right, int):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilecheck.frontend.host_arithmetic import combined
 from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.host_array import DTYPES, Contents, Extent, HostArray, itemsize
 
@@ -65,16 +66,6 @@ def array_item(array: HostArray, index: list[object]) -> object:
         return view
     found = array.element(view.offset)
     return UNKNOWN if found is None else found
-
-
-def combined(left: object, right: object) -> HostArray:
-    """The result of an elementwise operation: shape if it is plain, contents unknown."""
-    arrays = [side for side in (left, right) if isinstance(side, HostArray)]
-    shapes = {array.shape for array in arrays}
-    same = len(shapes) == 1 and (len(arrays) == 2 or isinstance(left if arrays[0] is right else right, int | float))
-    dtypes = {array.dtype for array in arrays}
-    dtype = next(iter(dtypes)) if len(dtypes) == 1 and len(arrays) == 2 else None
-    return HostArray(arrays[0].shape if same else None, dtype)
 
 
 _DTYPE_ALIASES = {

@@ -1,7 +1,8 @@
 """Reductions along the rows of a matrix, and softmax. x has shape (rows, N).
 
 Kernels that need a row more than once keep it in registers: their tile is BM whole rows of BN lanes, BN >= N, and lanes
-beyond the row read what changes nothing. Where BN == N, or a power of two divides both, a row moves in whole vectors.
+beyond the row read what changes nothing. BN == N is the quick choice: a row then moves in whole vectors; Tile IR wants the
+next power of two.
 Reductions walk over rows of any length in steps of BN, bound with `where(BN=...)`; z has shape (rows, 1). Everything is
 computed in f32.
 

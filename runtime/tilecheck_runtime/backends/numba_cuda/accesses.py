@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from tilecheck.ir.kernel import Expr, OpCall
+from tilecheck.ir.kernel import Access, Expr, OpCall, TensorParam
 from tilecheck.ir.types import IndexType, ScalarType, StrType, SubTilesType, TensorType, TileType, TupleType, ViewType
 from tilecheck_runtime.backends.numba_cuda import memory
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
@@ -158,11 +158,22 @@ def _form(
     own = low.own.get(array, shape)
     in_order = tuple(permute) == tuple(range(len(shape)))
     vectors = facts.unit and facts.aligned and in_order and isinstance(layout, Linear | Fragments)
-    whole = all(divides(tile, facts.divisors[axis]) for tile, axis in zip(shape, permute, strict=True))
+    whole = all(_divides(low, array, axis, tile) for tile, axis in zip(shape, permute, strict=True))
     if cut:
         vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
         whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
     return memory.Global(facts.dtype, layout, whole, vectors)
+
+
+def _divides(low: Lowering, array: str, axis: int, tile: int) -> bool:
+    """Whether tiles of `tile` are known to divide the array's extent: by its divisor, or because a `Dim` says the extent."""
+    if divides(tile, low.facts[array].divisors[axis]):
+        return True
+    param = low.kernel.param(array)
+    if not isinstance(param, TensorParam) or param.access is not Access.SHARED or param.extents is None:
+        return False
+    extent = low.dims.get(param.extents[axis] or "")
+    return extent is not None and extent % tile == 0
 
 
 def place(low: Lowering, array: str, permute: Sequence[int], cut: bool) -> tuple[str, str, str]:

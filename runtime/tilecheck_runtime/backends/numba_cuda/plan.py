@@ -68,7 +68,8 @@ class Facts:
     """What the launch knows of one array and the code may rely on.
 
     `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
-    `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent.
+    `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent. `turned`: another axis than
+    the last of which `unit` and `aligned` hold, as in a transposed view.
     """
 
     dtype: str
@@ -76,14 +77,33 @@ class Facts:
     unit: bool
     aligned: bool
     divisors: tuple[int, ...]
+    turned: int | None = None
 
     @classmethod
     def of(cls, dtype: str, address: int, shape: Iterable[int], strides: Iterable[int]) -> Facts:
         """The facts of an array at `address` with `shape` and `strides` in elements."""
         extents, steps = tuple(shape), tuple(strides)
         size = SIZE[dtype]
-        aligned = address % 16 == 0 and all(step * size % 16 == 0 for step in steps[:-1])
-        return cls(dtype, len(extents), bool(steps) and steps[-1] == 1, aligned, tuple(map(_divisor, extents)))
+        lines = [address % 16 == 0 and _whole_lines(steps, axis, size) for axis in range(len(steps))]
+        turned = next((axis for axis, step in enumerate(steps[:-1]) if step == 1 and lines[axis]), None)
+        return cls(
+            dtype,
+            len(extents),
+            bool(steps) and steps[-1] == 1,
+            bool(lines) and lines[-1],
+            tuple(map(_divisor, extents)),
+            turned,
+        )
+
+    @property
+    def neighbours(self) -> int | None:
+        """The axis along which whole 16-byte pieces can be moved."""
+        return self.rank - 1 if self.unit and self.aligned else self.turned
+
+
+def _whole_lines(strides: Sequence[int], axis: int, size: int) -> bool:
+    """Whether every stride but that of `axis` is a multiple of 16 bytes."""
+    return all(step * size % 16 == 0 for other, step in enumerate(strides) if other != axis)
 
 
 def _divisor(extent: int) -> int:

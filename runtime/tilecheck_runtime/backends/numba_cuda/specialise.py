@@ -75,8 +75,13 @@ def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
 
 def _facts(known: TensorKey) -> Facts:
     rank, size = len(known.extents), SIZE[known.dtype]
-    rows = all(divisor * size % 16 == 0 for divisor in known.strides[:-1])
-    return Facts(known.dtype, rank, known.unit == rank - 1, known.address >= 16 and rows, known.extents)
+
+    def lines(axis: int) -> bool:
+        others = (divisor for other, divisor in enumerate(known.strides) if other != axis)
+        return known.address >= 16 and all(divisor * size % 16 == 0 for divisor in others)
+
+    turned = known.unit if known.unit is not None and known.unit != rank - 1 and lines(known.unit) else None
+    return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned)
 
 
 def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:

@@ -209,11 +209,11 @@ class _Search:
         if not isinstance(view, ViewType) or shape is None or view.array not in self.shared:
             return None
         facts = self.facts[view.array]
-        if facts.dtype not in TENSOR_DTYPES or not (facts.unit and facts.aligned):
+        if facts.dtype not in TENSOR_DTYPES:
             return None
         if not all(self._foreseen(index, loop, changing) for index in load.args[1:]):
             return None
-        neighbours = [axis for axis in found.axes if view.permute[axis] == facts.rank - 1]
+        neighbours = [axis for axis in found.axes if view.permute[axis] == facts.neighbours]
         if not neighbours:
             return None
         columns = neighbours[0]
