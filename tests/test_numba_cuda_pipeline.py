@@ -232,16 +232,17 @@ def test_a_computed_left_operand_is_there_already(groups: bool, b_transposed: bo
     np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
 
 
-def test_rows_fold_within_a_warp_and_spread_without_a_move() -> None:
-    layout = Fragments((64, 48), 64, (2, 1))
-    lines = Lines((64, 1), 64, (2, 1))
+@pytest.mark.parametrize("warps", [(2, 1), (1, 2), (2, 2)])
+def test_rows_fold_in_place_and_spread_without_a_move(warps: tuple[int, int]) -> None:
+    threads = 32 * warps[0] * warps[1]
+    layout, lines = Fragments((64, 48), threads, warps), Lines((64, 1), threads, warps)
     tile = RNG.integers(-99, 99, (64, 48)).astype(np.float32)
     fold = reduction.Fold(("f32",), (), lambda b, x, y: [b.fadd(x[0], y[0])])
 
     def build(builder: Any, args: Any) -> Any:
-        return reduction.reduce_rows(builder, fold, layout, lines, args[0])
+        return reduction.reduce_rows(builder, fold, layout, lines, args[0], reduction.Site("fold", True))
 
-    totals = Machine(64, 0, b"").run(build, [scattered(layout, tile)])
+    totals = Machine(threads, 1024, b"").run(build, [scattered(layout, tile)])
     spread = [totals[lines.slot_of(layout, slot)] for slot in range(layout.registers)]
     want = np.broadcast_to(tile.sum(axis=1, keepdims=True), tile.shape)
     np.testing.assert_array_equal(gathered(layout, spread), want)

@@ -201,6 +201,12 @@ class _Search:
         kind = self.types.get(expr)
         return kind.value if isinstance(kind, ScalarType) and isinstance(kind.value, int) else None
 
+    def climbs(self, step: Expr) -> bool:
+        """Whether a loop with this step is known to count up."""
+        if isinstance(step, OpCall):
+            return step.op == "num_blocks"
+        return isinstance(step, DimRef) or (self.number(step) or 0) > 0
+
     def ahead(self, found: _Found, loop: For, changing: frozenset[str]) -> Ahead | None:
         """The load as one that runs ahead, None if something speaks against it."""
         load = found.load
@@ -264,7 +270,7 @@ def find_stagings(kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str
 def _in_loop(search: _Search, loop: For) -> Staging:
     changing = assigned(loop.body)
     left_early = any(isinstance(node, Break | Continue | Return) for node in walk(*loop.body))
-    if search.number(loop.step) != 1 or left_early or loop.target in changing:
+    if not search.climbs(loop.step) or left_early or loop.target in changing:
         return Staging(loop, {})
     own = [s.value for s in loop.body if isinstance(s, Assign)]
     traced: list[_Found] = []
