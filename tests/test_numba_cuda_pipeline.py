@@ -561,10 +561,34 @@ def test_transposes_and_variables_rename_what_runs_ahead() -> None:
     assert not any(word in code.source for word in ("load_f16", "permute", "left", "right"))
 
 
-def test_a_load_that_others_read_stays_in_registers() -> None:
+def test_a_load_that_others_read_comes_back_to_registers() -> None:
     code = source_of(read_twice, GEMM)
-    assert code.source.count("load_f16") == 1
-    assert "fetch_0(y," in code.source
+    assert "load_f16" not in code.source
+    assert code.source.count("take_0(") == 1
+    assert "(x," in code.source and "(y," in code.source
+
+
+@pytest.mark.parametrize("vector", [8, 2])
+@pytest.mark.parametrize("rows, columns", [(32, 128), (16, 48)])
+def test_what_is_taken_is_what_was_fetched(rows: int, columns: int, vector: int) -> None:
+    form, layout = Swizzled(rows, columns), Linear((1, rows, columns), 64, vector)
+    array = RNG.integers(0, 30000, (rows, columns)).astype(np.int16)
+    machine = Machine(64, form.size + 1024, array.tobytes())
+    fetched(machine, Fetch(form, (rows, columns), (0, 1), (True, True), 64), array, (0, 0), 0, 0)
+
+    def build(builder: Any, args: Any) -> Any:
+        return swizzle.take(builder, form, layout, (1, 2), swizzle.arena(builder, args[0][0]))
+
+    got = machine.run(build, [[0]])
+
+    def order(builder: Any, args: Any) -> Any:
+        found = [layout.coordinates(builder, slot) for slot in range(layout.registers)]
+        return [builder.zext(v, I64) for at, _ in found for v in at]
+
+    places = np.array(Machine(64, 0, b"").run(order, [])).reshape(layout.registers, 3, 64)
+    for (outside, row, column), values in zip(places, got, strict=True):
+        inside = outside == 0
+        np.testing.assert_array_equal(values[inside], array[row[inside], column[inside]])
 
 
 def test_an_index_of_the_last_round_does_not_run_ahead() -> None:
