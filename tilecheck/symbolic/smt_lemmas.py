@@ -32,6 +32,7 @@ from tilecheck.symbolic.smt_terms import (
     ge0,
     implies,
     le,
+    linear_parts,
     lt,
     mod,
     mul,
@@ -43,6 +44,7 @@ from tilecheck.symbolic.smt_terms import (
 
 _ROUNDS = 4
 _MOST_PRODUCTS = 44
+_MOST_WEIGHT = 64
 
 
 def nonlinear(term: Term) -> bool:
@@ -57,6 +59,7 @@ def lemmas(formulas: Iterable[Term], keep_time: Callable[[], None] = lambda: Non
     pairs: set[tuple[Term, Term]] = set()
     quotients: set[tuple[Term, Term]] = set()
     fresh = [t for t in subterms(formulas) if nonlinear(t)]
+    weights: dict[Term, set[int]] = {}
     for _ in range(_ROUNDS):
         if not fresh:
             break
@@ -69,12 +72,14 @@ def lemmas(formulas: Iterable[Term], keep_time: Callable[[], None] = lambda: Non
             elif (term.parts[0], term.parts[1]) not in quotients:
                 quotients.add((term.parts[0], term.parts[1]))
                 made.extend(_quotient(term.parts[0], term.parts[1]))
+        _weigh(made, weights)
         products = sorted(known, key=lambda t: t.serial)
         if len(products) <= _MOST_PRODUCTS:
             for m, n in combinations(products, 2):
                 if (m, n) not in pairs:
                     pairs.add((m, n))
                     made.extend(_two_products(m, n))
+                    made.extend(_multiples(m, n, weights))
         result.extend(made)
         fresh = [t for t in subterms(made) if nonlinear(t) and t not in known and not _seen_quotient(t, quotients)]
     return result
@@ -127,8 +132,49 @@ def _two_products(m: Term, n: Term) -> list[Term]:
         return [
             implies(conj(eq(a, c), eq(b, d)), eq(m, n)),
             implies(conj(eq(a, d), eq(b, c)), eq(m, n)),
+            *_equal_choices(m, n),
         ]
     return []
+
+
+def _weigh(formulas: Iterable[Term], weights: dict[Term, set[int]]) -> None:
+    """The constants above 1 that products are multiplied with."""
+    for term in subterms(formulas):
+        if not term.boolean:
+            for part, weight in linear_parts(term)[1]:
+                if part.kind == "mul" and 1 < abs(weight) <= _MOST_WEIGHT:
+                    weights.setdefault(part, set()).add(abs(weight))
+
+
+def _multiples(m: Term, n: Term, weights: dict[Term, set[int]]) -> list[Term]:
+    """u*x and u*y where one of them is used k times: k*x against y decides k*(u*x) against u*y."""
+    made: list[Term] = []
+    for one, two in ((m, n), (n, m)):
+        for k in sorted(weights.get(one, ()))[:2]:
+            for u in one.parts:
+                if u in two.parts:
+                    x, y = (_without(term, u) for term in (one, two))
+                    kx, km = scale(x, k), scale(one, k)
+                    more = conj(implies(lt(kx, y), le(add(km, u), two)), implies(ge(kx, y), ge(km, two)))
+                    made.append(implies(ge(u, ONE), more))
+    return made
+
+
+def _without(term: Term, factor: Term) -> Term:
+    parts = list(term.parts)
+    parts.remove(factor)
+    return product(parts)
+
+
+def _equal_choices(m: Term, n: Term) -> list[Term]:
+    """`_two_products` for factors that need not be one term: what two threads chose (`min(rows - first, 8)`)."""
+    made = []
+    for u, x in (m.parts, m.parts[::-1]):
+        for v, y in (n.parts, n.parts[::-1]):
+            if u.kind == v.kind == "ite":
+                further = conj(implies(lt(x, y), le(add(m, u), n)), implies(lt(y, x), le(add(n, u), m)))
+                made.append(implies(conj(eq(u, v), ge(u, ONE)), further))
+    return made
 
 
 def _quotient(value: Term, divisor: Term) -> list[Term]:

@@ -280,7 +280,7 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     if access is not None and increment is not None and whole and run.barrier_loops == 0:
         level = Level.GRID if array.space == "global" else Level.BLOCK
         if all(t.level <= level for t in access.index):
-            run.tickets.append(Ticket(old, array, level, increment, access))
+            run.tickets.append(Ticket(old, array, level, increment, access, run.generic_loops == 0))
     return Scalar(old, Kind.INT if whole else Kind.FLOAT)
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
-from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, scale
+from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, ge0, lt, ne, neg, scale
+from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.masks import named, same
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Crossing, Run
@@ -129,7 +130,16 @@ def _collision(pairing: Pairing, pair: Pair) -> Term:
     together = disj(*(conj(a, of(b)) for a, b in pair.intervals))
     meet = [eq(x, of(y)) for x, y in zip(pair.first.index, pair.second.index, strict=True)]
     apart = [neg(_both_cross(pairing, crossing)) for crossing in _between(pairing.run, pair)]
-    return conj(pair.first.guard, of(pair.second.guard), together, *meet, *apart)
+    return conj(pair.first.guard, of(pair.second.guard), together, *meet, *apart, *_inside(pairing.run, pair.first))
+
+
+def _inside(run: Run, access: Access) -> list[Term]:
+    """That a tile begins inside of its array, which is asked apart: one that does not is undefined behaviour."""
+    if run.kernel.track != "cutile" or len(access.index) != len(access.array.extents):
+        return []
+    return [
+        part for x, extent in zip(access.index, access.array.extents, strict=True) for part in (ge0(x), lt(x, extent))
+    ]
 
 
 def _between(run: Run, pair: Pair) -> list[Crossing]:
@@ -202,7 +212,13 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     base.model = run.solver.model(question.formulas, launch_symbols(run))
     if base.model is None:
         base.reason = "the solver gave up on this pair"
+        if run.kernel.track == "cutile":
+            excuses.try_on(run, base)
+            if base.conditions:
+                excuses.settle(run, base, question_of(pairing, pair, True).formulas)
         return base
+    if pair.mode is Mode.OTHER_BLOCK and run.fences and ordered_by_ticket(run, first, second):
+        return None
     if _same_value(run, pairing, pair, question):
         base.standing, base.reason = Standing.SAME_VALUE, "all of them write the same value"
         return base

@@ -55,6 +55,15 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
+class FencePoint:
+    """A device fence, passed at most once by a thread; accesses from number `at` on come after it."""
+
+    at: int
+    guard: Term
+    tags: Tags
+
+
+@dataclass(frozen=True, slots=True)
 class Narrowing:
     """`dtype(term)` evaluated under `guard`."""
 
@@ -66,13 +75,16 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The old value of an atomic add of `increment` to a counter that only such adds touch."""
+    """The old value of an atomic add of `increment` to a counter that only such adds touch; `once` if it stands in no
+    loop.
+    """
 
     old: Term
     array: Array
     level: Level
     increment: Term
     access: Access
+    once: bool = False
 
 
 @dataclass(slots=True)
@@ -244,6 +256,9 @@ class Run:
         self.active_masks: dict[Term, Term] = {}
         # Warp barriers that order only the lanes of their masks, and loops being walked for a generic round.
         self.crossings: list[Crossing] = []
+        self.fences: list[FencePoint] = []
+        # Counters of tickets that were taken to start at zero.
+        self.zeroed: set[str] = set()
         # Barriers that some threads may miss: they are not relied on.
         self.missed: frozenset[Node] = frozenset()
         self.generic_loops = 0

@@ -56,6 +56,8 @@ class Finding:
     launch: Span | None = None
     contents: bool = False
     advice: str | None = None
+    # Whether a block is one thread, so that blocks are spoken of.
+    blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
             found.setdefault((finding.rule, finding.array, finding.places[0].span), finding)
     assumptions = dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions)
     counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
+    zeroed = sorted({name for proof in proofs for name in proof.entry.run.zeroed})
+    assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     return SimtReport(
         kernel,

@@ -31,7 +31,7 @@ from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
 from tilecheck.verify import loops, phases
 from tilecheck.verify.expressions import evaluate, position_list
 from tilecheck.verify.memory import record
-from tilecheck.verify.run import Frame, Leave, Run, State
+from tilecheck.verify.run import FencePoint, Frame, Leave, Run, State
 from tilecheck.verify.scalars import truth_of
 from tilecheck.verify.values import Array, Items, Literal_, Unknown, Value, as_int, merge, views, whole
 from tilecheck.verify.verdict import Property
@@ -97,8 +97,11 @@ def _statement(run: Run, state: State, node: Node) -> None:
             word = {"grid": "grid.sync", "block": "syncthreads", "warp": "syncwarp"}[scope]
             run.uses_warp_barrier |= scope == "warp"
             phases.cross(run, state, _SCOPES[scope], node, word, lanes)
-        case Fence():
+        case Fence(scope=scope):
             run.uses_fence = True
+            if scope != "block" and run.recording and run.only_tags is None and run.generic_loops == 0:
+                tags = {level: dict(inner) for level, inner in state.tags.items()}
+                run.fences.append(FencePoint(len(run.accesses), state.guard, tags))
         case AllocArray():
             state.env[node.name] = whole(_allocate(run, state, node))
         case Unread():

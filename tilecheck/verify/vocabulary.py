@@ -22,6 +22,7 @@ from tilecheck.symbolic.smt_terms import (
     add,
     conj,
     conjuncts,
+    div,
     eq0,
     ge,
     le,
@@ -41,6 +42,7 @@ from tilecheck.verify.pairs import Mode
 from tilecheck.verify.ranges import most, wrapped_arguments
 from tilecheck.verify.run import AXES, LARGEST_BLOCK, Run
 from tilecheck.verify.suspects import Suspect
+from tilecheck.verify.values import Array
 
 # A condition that leaves fewer threads per axis than this is no launch anybody means.
 _SMALLEST_TILE = 4
@@ -202,6 +204,8 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
         if guarded(guard):
             continue
         if by_block and grid.kind != "const":
+            if run.kernel.track == "cutile" and not _straight(position, dims.at[axis]):
+                continue
             if not by_thread:
                 # The last block's first element is inside: its tile may hang over.
                 tiles = [num(k) for k in multiples[1:]]
@@ -224,6 +228,40 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
         yield at_least(length, mul(dims.block[0], dims.block[1]))
 
 
+def _block_per_tile(run: Run, array: Array, index: Sequence[Term]) -> Iterator[Condition]:
+    """That the grid has a block per tile of the array at most, for tile kernels whose blocks find their own tile."""
+    axes = [axis for axis in range(3) if run.dims.grid[axis].kind != "const"]
+    if run.kernel.track != "cutile" or len(axes) != 1 or len(index) != len(array.extents):
+        return
+    named = run.kernel.options.get("positive", ())
+    counts, texts = ONE, []
+    for position, extent in zip(index, array.extents, strict=True):
+        tile = _tile_of(position, named if isinstance(named, tuple) else ())
+        whole = value_of(tile) == 1
+        counts = mul(counts, extent if whole else div(add(extent, add(tile, num(-1))), tile))
+        shown = words(extent)
+        texts.append(shown if whole else f"(({shown} + {words(tile)} - 1) // {words(tile)})")
+    grid = run.dims.grid[axes[0]]
+    yield Condition(f"{words(grid)} <= {' * '.join(texts)}", le(grid, counts))
+
+
+def _tile_of(position: Term, named: Sequence[object]) -> Term:
+    """The extent of the tiles that a position counts in: a parameter that is one, or a constant."""
+    largest = 1
+    for part, weight in linear_parts(position)[1]:
+        for factor in part.parts if part.kind == "mul" else ():
+            if factor.symbol is not None and factor.symbol.name in named:
+                return factor
+        largest = max(largest, abs(weight))
+    return num(largest)
+
+
+def _straight(position: Term, block: Term) -> bool:
+    """Whether a block's number enters a position by a product alone, not through a quotient or a choice."""
+    parts = [part for part, _ in linear_parts(position)[1] if block.symbol in part.symbols]
+    return bool(parts) and all(part is block or (part.kind == "mul" and block in part.parts) for part in parts)
+
+
 def _constant_length(length: Term, scalars: Sequence[Term], extents: Sequence[Term]) -> Iterator[Condition]:
     if value_of(length) is None:
         return
@@ -237,6 +275,7 @@ def _constant_length(length: Term, scalars: Sequence[Term], extents: Sequence[Te
 
 def for_races(run: Run, suspect: Suspect) -> Iterator[Condition]:
     assert suspect.first is not None and suspect.second is not None and suspect.array is not None
+    yield from _block_per_tile(run, suspect.array, suspect.first.index)
     index = [*suspect.first.index, *suspect.second.index]
     inside = {s for t in index for s in t.symbols}
     extents, scalars = _inputs(suspect)

@@ -1,0 +1,89 @@
+"""The last block adds up: tickets with fences order blocks, and nothing less does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.test_prover import report
+from tilecheck.verify.verdict import Property, Verdict
+
+FLAG = """
+@cuda.jit
+def f(a, part, count, out):
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        part[cuda.blockIdx.x] = a[cuda.blockIdx.x]
+        cuda.threadfence()
+        k = cuda.atomic.add(count, 0, 1)
+        last[0] = 1 if k == cuda.gridDim.x - 1 else 0
+    cuda.syncthreads()
+    if last[0] == 1:
+        cuda.threadfence()
+        if t == 0:
+            v = 0.0
+            for b in range(cuda.gridDim.x):
+                v += part[b]
+            out[0] = v
+            count[0] = 0
+"""
+DIRECT = """
+@cuda.jit
+def f(part, count, out):
+    t = cuda.threadIdx.x
+    part[cuda.grid(1)] = t
+    cuda.threadfence()
+    cuda.syncthreads()
+    if t == 0:
+        k = cuda.atomic.add(count, 0, 1)
+        if k == cuda.gridDim.x - 1:
+            cuda.threadfence()
+            v = 0.0
+            for b in range(part.size):
+                v += part[b]
+            out[0] = v
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [FLAG, DIRECT, FLAG.replace("1 if k == cuda.gridDim.x - 1 else 0", "k == cuda.gridDim.x - 1")]
+)
+def test_the_last_block_reads_what_all_have_left(text: str) -> None:
+    found = report(text)
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
+    assert "the counter in `count` starts at zero" in found.assumptions
+
+
+BROKEN = {
+    "no fence before the ticket": (FLAG, "        cuda.threadfence()\n        k", "        k"),
+    "no fence after the ticket": (FLAG, "    if last[0] == 1:\n        cuda.threadfence()", "    if last[0] == 1:"),
+    "a fence of the block": (FLAG, "cuda.threadfence()\n        k", "cuda.threadfence_block()\n        k"),
+    "the last but one": (FLAG, "gridDim.x - 1", "gridDim.x - 2"),
+    "two tickets per block": (FLAG, "if t == 0:\n        part", "if t <= 1:\n        part"),
+    "tickets in a loop": (FLAG, "k = cuda", "for _ in range(t + 2):\n            k = cuda"),
+    "the flag is read before it is set": (
+        FLAG,
+        "    if t == 0:\n        part",
+        "    early = last[0]\n    if t == 0:\n        part",
+    ),
+    "the flag is not always set": (FLAG, "        last[0] = 1", "        if a[0] > 0:\n            last[0] = 1"),
+    "somebody else counts": (
+        FLAG,
+        "    cuda.syncthreads()",
+        "    cuda.atomic.add(count, 0, 1)\n    cuda.syncthreads()",
+    ),
+    "no barrier before the ticket": (DIRECT, "    cuda.syncthreads()\n", ""),
+    "the fence comes before the part": (
+        DIRECT,
+        "    part[cuda.grid(1)] = t\n    cuda.threadfence()",
+        "    cuda.threadfence()\n    part[cuda.grid(1)] = t",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_anything_less_is_not_shown(name: str) -> None:
+    text, old, new = BROKEN[name]
+    assert old in text
+    found = report(text.replace(old, new, 1))
+    assert found.verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
