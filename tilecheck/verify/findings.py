@@ -12,7 +12,7 @@ from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, St
 from tilecheck.verify.conditions import barrier_hint
 from tilecheck.verify.prove import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
-from tilecheck.verify.suspects import Standing
+from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.verdict import Property
 
 # How far made-up names are followed.
@@ -41,8 +41,16 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
         extent,
         proof.launch.span if proof.launch is not None else None,
         suspect.standing is Standing.DATA,
-        _advice(proof, refuted, places),
+        _tile_advice(suspect) if kernel.track == "cutile" else _advice(proof, refuted, places),
+        kernel.track == "cutile",
     )
+
+
+def _tile_advice(suspect: Suspect) -> str:
+    """One way out for a kernel whose blocks are one thread each."""
+    if suspect.property is Property.IN_BOUNDS:
+        return "launch no more blocks than there are tiles, and count the index in tiles, not in elements"
+    return "give every block a tile of its own, add to it with `ct.atomic_add`, or split the kernel in two launches"
 
 
 Words = Mapping[str, Node]

@@ -56,6 +56,8 @@ class Finding:
     launch: Span | None = None
     contents: bool = False
     advice: str | None = None
+    # Whether a block is one thread, so that blocks are spoken of.
+    blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

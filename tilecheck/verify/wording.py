@@ -40,22 +40,29 @@ def _cell(finding: Finding) -> str:
 
 
 def _thread(finding: Finding, place: int) -> str:
-    threads = finding.witness.threads
-    return threads[place] if place < len(threads) else "a thread"
+    threads = _threads(finding)
+    return threads[place] if place < len(threads) else "a block" if finding.blocks else "a thread"
+
+
+def _threads(finding: Finding) -> list[str]:
+    """The witness's threads; its blocks, where a block is one thread."""
+    return [name.rpartition(" of ")[2] if finding.blocks else name for name in finding.witness.threads]
 
 
 def _race(finding: Finding) -> tuple[str, tuple[Label, ...]]:
     first, last = finding.places[0], finding.places[-1]
     order = "no barrier between them" if finding.scope == "one block" else "blocks are not ordered"
     if first.span == last.span:
-        message = f"`{last.text}` is {_PAST[last.does]} by two threads of {finding.scope} at once"
-        labels = [Label(last.span, f"{' and '.join(finding.witness.threads)} both get to {_cell(finding)}; {order}")]
+        who = "two blocks" if finding.blocks else f"two threads of {finding.scope}"
+        message = f"`{last.text}` is {_PAST[last.does]} by {who} at once"
+        labels = [Label(last.span, f"{' and '.join(_threads(finding))} both get to {_cell(finding)}; {order}")]
         return message, tuple(labels)
     other = "another thread of the block" if finding.scope == "one block" else "a thread of another block"
+    other, one = ("another block", "one block") if finding.blocks else (other, "one thread")
     message = f"`{last.text}` is {_PAST[last.does]} while {other} {first.does} it"
     return message, (
-        Label(first.span, f"one thread {first.does} {_cell(finding)} here"),
-        Label(last.span, f"another {last.does} it here; {' and '.join(finding.witness.threads)}, {order}"),
+        Label(first.span, f"{one} {first.does} {_cell(finding)} here"),
+        Label(last.span, f"another {last.does} it here; {' and '.join(_threads(finding))}, {order}"),
     )
 
 
