@@ -39,6 +39,7 @@ class TensorCores:
         self.written = np.zeros(SHARED_BASE + shared, np.int64)
         self.memory = np.frombuffer(memory, np.uint8).copy()
         self.ranges = ranges or [(0, len(memory))]
+        self.statics: dict[str, int] = {}
         self.active = np.ones(threads, bool)
         self.started: list[tuple[int, bytes]] = []
         self.groups: list[list[tuple[int, bytes]]] = []

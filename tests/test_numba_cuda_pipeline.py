@@ -232,16 +232,17 @@ def test_a_computed_left_operand_is_there_already(groups: bool, b_transposed: bo
     np.testing.assert_allclose(gathered(layout, got), start + a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
 
 
-def test_rows_fold_within_a_warp_and_spread_without_a_move() -> None:
-    layout = Fragments((64, 48), 64, (2, 1))
-    lines = Lines((64, 1), 64, (2, 1))
+@pytest.mark.parametrize("warps", [(2, 1), (1, 2), (2, 2)])
+def test_rows_fold_in_place_and_spread_without_a_move(warps: tuple[int, int]) -> None:
+    threads = 32 * warps[0] * warps[1]
+    layout, lines = Fragments((64, 48), threads, warps), Lines((64, 1), threads, warps)
     tile = RNG.integers(-99, 99, (64, 48)).astype(np.float32)
     fold = reduction.Fold(("f32",), (), lambda b, x, y: [b.fadd(x[0], y[0])])
 
     def build(builder: Any, args: Any) -> Any:
-        return reduction.reduce_rows(builder, fold, layout, lines, args[0])
+        return reduction.reduce_rows(builder, fold, layout, lines, args[0], reduction.Site("fold", True))
 
-    totals = Machine(64, 0, b"").run(build, [scattered(layout, tile)])
+    totals = Machine(threads, 1024, b"").run(build, [scattered(layout, tile)])
     spread = [totals[lines.slot_of(layout, slot)] for slot in range(layout.registers)]
     want = np.broadcast_to(tile.sum(axis=1, keepdims=True), tile.shape)
     np.testing.assert_array_equal(gathered(layout, spread), want)
@@ -560,10 +561,34 @@ def test_transposes_and_variables_rename_what_runs_ahead() -> None:
     assert not any(word in code.source for word in ("load_f16", "permute", "left", "right"))
 
 
-def test_a_load_that_others_read_stays_in_registers() -> None:
+def test_a_load_that_others_read_comes_back_to_registers() -> None:
     code = source_of(read_twice, GEMM)
-    assert code.source.count("load_f16") == 1
-    assert "fetch_0(y," in code.source
+    assert "load_f16" not in code.source
+    assert code.source.count("take_0(") == 1
+    assert "(x," in code.source and "(y," in code.source
+
+
+@pytest.mark.parametrize("vector", [8, 2])
+@pytest.mark.parametrize("rows, columns", [(32, 128), (16, 48)])
+def test_what_is_taken_is_what_was_fetched(rows: int, columns: int, vector: int) -> None:
+    form, layout = Swizzled(rows, columns), Linear((1, rows, columns), 64, vector)
+    array = RNG.integers(0, 30000, (rows, columns)).astype(np.int16)
+    machine = Machine(64, form.size + 1024, array.tobytes())
+    fetched(machine, Fetch(form, (rows, columns), (0, 1), (True, True), 64), array, (0, 0), 0, 0)
+
+    def build(builder: Any, args: Any) -> Any:
+        return swizzle.take(builder, form, layout, (1, 2), swizzle.arena(builder, args[0][0]))
+
+    got = machine.run(build, [[0]])
+
+    def order(builder: Any, args: Any) -> Any:
+        found = [layout.coordinates(builder, slot) for slot in range(layout.registers)]
+        return [builder.zext(v, I64) for at, _ in found for v in at]
+
+    places = np.array(Machine(64, 0, b"").run(order, [])).reshape(layout.registers, 3, 64)
+    for (outside, row, column), values in zip(places, got, strict=True):
+        inside = outside == 0
+        np.testing.assert_array_equal(values[inside], array[row[inside], column[inside]])
 
 
 def test_an_index_of_the_last_round_does_not_run_ahead() -> None:

@@ -36,7 +36,8 @@ def computed(
     assert code.accelerated == warpgroups
     tile, shape = more["tile"], arrays["z"].shape
     grid = more.get("grid") or ([-(-n // t) for n, t in zip(shape, tile, strict=True)] + [1, 1])[:3]
-    return [run(report, code, memory, more.get("scalars", {}), grid, late=late)["z"] for late in LATE]
+    left = [run(report, code, memory, more.get("scalars", {}), grid, late=late) for late in LATE]
+    return left if more.get("every") else [arrays["z"] for arrays in left]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -88,6 +89,32 @@ def test_a_persistent_block_uses_its_ring_again(monkeypatch: pytest.MonkeyPatch,
     more: dict[str, Any] = {"tile": (64, 32), "grid": (2, 1, 1), "maps": {"z": (2, 1)}}
     for z in computed(monkeypatch, library.persistent_gemm, sizes, arrays, form, **more):
         np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [64, 70])
+def test_a_part_of_a_decoding_step(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    q, k, v = half(1, 4, 32), half(1, 80, 32), half(1, 80, 32)
+    v[0, length:] = np.nan
+    arrays = {
+        "z": np.full((1, 32, 32), np.nan, np.float32),
+        "highest": np.full((1, 32, 1), np.nan, np.float32),
+        "total": np.full((1, 32, 1), np.nan, np.float32),
+        "q": q,
+        "k": k,
+        "v": v,
+    }
+    more: dict[str, Any] = {"tile": (1, 16, 32), "scalars": {"scale": 0.25, "length": length}}
+    sizes = {"BM": 16, "BN": 32, "D": 32}
+    results = computed(monkeypatch, library.decode_split, sizes, arrays, "warps", every=True, **more)
+    scores = q[0].astype(np.float64) @ k[0, :length].astype(np.float64).T * 0.25
+    for found in results:
+        for part in range(2):
+            rows = slice(16 * part, 16 * part + 4)
+            mine = [i for i in range(length) if i // 32 % 2 == part]
+            weights = np.exp(scores[:, mine] - scores[:, mine].max(axis=1, keepdims=True))
+            want = weights @ v[0, mine].astype(np.float64)
+            np.testing.assert_allclose(found["z"][0, rows], want, rtol=4e-3, atol=4e-3)
+            np.testing.assert_allclose(found["total"][0, rows, 0], weights.sum(axis=1), rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -72,7 +72,7 @@ class Machine(TensorCores):
         if id(node) in self.values:
             return self.values[id(node)]
         if isinstance(node, ir.GlobalVariable):
-            return np.full(self.threads, SHARED_BASE)
+            return np.full(self.threads, self.place_of(node))
         assert isinstance(node, ir.Constant), node
         if str(node.type) in _FLOATS:
             return np.full(self.threads, node.constant, _FLOATS[str(node.type)])
@@ -80,6 +80,17 @@ class Machine(TensorCores):
             floats = isinstance(node.type.element, ir.FloatType)
             return np.zeros((self.threads, node.type.count), np.float32 if floats else np.int64)
         return np.full(self.threads, node.constant or 0, np.int64)
+
+    def place_of(self, node: Any) -> int:
+        """Where a shared buffer begins: the dynamic one first, buffers of an op's own behind it."""
+        if node.linkage == "external":
+            return SHARED_BASE
+        if node.name not in self.statics:
+            self.statics[node.name] = len(self.shared)
+            size = node.value_type.count * element_bytes(node.value_type.element)
+            self.shared = np.concatenate([self.shared, np.full(-(-size // 16) * 16, 0xAB, np.uint8)])
+            self.written = np.concatenate([self.written, np.zeros(len(self.shared) - len(self.written), np.int64)])
+        return self.statics[node.name]
 
     def step(self, node: Any) -> Any:
         if isinstance(node, ir.CallInstr):

@@ -31,6 +31,7 @@ from tilecheck.symbolic.smt_symbols import give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
 from tilecheck.verify import scalars
 from tilecheck.verify.casts import WHOLE_CASTS, cast
+from tilecheck.verify.locks import note_atomic
 from tilecheck.verify.masks import FULL_MASK, is_full
 from tilecheck.verify.memory import Cut, FromEnd, Position, load, place, record
 from tilecheck.verify.phases import cross
@@ -275,6 +276,8 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     increment = as_int(operands[0]) if operands and expr.op == "add" else None
     counts = whole and increment is not None and increment.low is not None and increment.low >= 0
     old = run.symbols.fresh(f"old {array.name}", Level.THREAD, Taint.DATA, 0 if counts else None)
+    if access is not None:
+        note_atomic(run, state, access, old, operands)
     if counts:
         run.counters.add(array.name)
     if access is not None and increment is not None and whole and run.barrier_loops == 0:

@@ -33,7 +33,7 @@ from tilecheck.verify.expressions import evaluate
 from tilecheck.verify.loop_forms import like, proves, rotated
 from tilecheck.verify.run import Run, State
 from tilecheck.verify.scalars import truth_of
-from tilecheck.verify.values import Choice, Kind, Scalar, Tags, Truth, Value, View, level_of, terms_of
+from tilecheck.verify.values import Choice, Held, Kind, Scalar, Tags, Truth, Value, View, level_of, terms_of
 
 if TYPE_CHECKING:
     from tilecheck.verify.loops import Loop, Round
@@ -69,10 +69,20 @@ def leave_loop(run: Run, this: Loop, state: State, round_: Round, follows: Term)
         give_fact(stayed, implies(stayed, neg(disj(*round_.frame.exits))))
         state.live = conj(state.live, stayed)
     state.dirty = before.dirty | round_.after.dirty
+    state.locks = _locks(this, round_)
     if this.scope is not None:
         state.tags = _tags(run, this, round_, follows, broken)
         if this.scope <= Level.BLOCK:
             state.version = run.new_version()
+
+
+def _locks(this: Loop, round_: Round) -> frozenset[Held]:
+    """The locks held after a loop: those held at every way out, and taken in terms that mean the same outside."""
+    ways = [leave.locks for leave in round_.frame.breaks]
+    if this.counted or round_.cond is not TRUE:
+        ways.append(round_.after.locks & this.before.locks)
+    held = frozenset.intersection(*ways) if ways else frozenset()
+    return frozenset(h for h in held if all(s.order <= round_.mark for term in h.index for s in term.symbols))
 
 
 def _rounds(run: Run, this: Loop, round_: Round, broken: bool) -> Term:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tilecheck.ir.kernel import Break, For, Node, Return, While
+from tilecheck.ir.kernel import Break, For, Node, Return, While, walk
+from tilecheck.ir.simt import Atomic
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure, give_fact
 from tilecheck.symbolic.smt_terms import (
@@ -170,6 +171,8 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
         if name not in heads:
             head.env.pop(name, None)
     head.dirty = head.dirty | written_arrays(run, this.node)
+    if any(isinstance(inner, Atomic) for inner in walk(*this.node.body)):
+        head.locks = frozenset()
     wrap = run.new_tag("round ")
     if this.scope is not None:
         first = eq(counter, ZERO)

@@ -179,6 +179,7 @@ def record(
             run.barrier_loops,
             op,
             run.uses_fence,
+            state.locks,
         )
         run.accesses.append(made)
     return made

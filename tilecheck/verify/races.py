@@ -17,11 +17,12 @@ from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, ge0, lt, ne, neg, scale
 from tilecheck.verify.last_block import ordered_by_ticket
+from tilecheck.verify.locks import kept_apart
 from tilecheck.verify.masks import named, same
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Crossing, Run
 from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
-from tilecheck.verify.values import Access, Array, Scalar, Truth
+from tilecheck.verify.values import Access, Array, Held, Scalar, Truth
 from tilecheck.verify.verdict import Property
 
 _BATCH = 16
@@ -77,7 +78,16 @@ def distinct(accesses: Sequence[Access]) -> list[Access]:
     for access in accesses:
         value = access.value.term if isinstance(access.value, Scalar | Truth) else None
         tags = tuple(tuple(sorted((t, c.serial) for t, c in tags.items())) for tags in access.tags.values())
-        key = (access.array, access.index, access.kind, access.guard, access.again, access.member, access.update)
+        key = (
+            access.array,
+            access.index,
+            access.kind,
+            access.guard,
+            access.again,
+            access.member,
+            access.update,
+            access.locks,
+        )
         kept.setdefault((*key, tags, value), access)
     return list(kept.values())
 
@@ -217,6 +227,8 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
             if base.conditions:
                 excuses.settle(run, base, question_of(pairing, pair, True).formulas)
         return base
+    if any(_same_lock(run, pairing, pair, a, b) for a, b in kept_apart(run, first, second)):
+        return None
     if pair.mode is Mode.OTHER_BLOCK and run.fences and ordered_by_ticket(run, first, second):
         return None
     if _same_value(run, pairing, pair, question):
@@ -237,6 +249,17 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
         if base.conditions:
             excuses.settle(run, base, question_of(pairing, pair, True).formulas)
     return base
+
+
+def _same_lock(run: Run, pairing: Pairing, pair: Pair, one: Held, two: Held) -> bool:
+    """Whether the two threads hold the same lock wherever they meet."""
+    of = pairing.twin.of
+    if len(one.index) != len(two.index):
+        return False
+    other = disj(*(ne(x, of(y)) for x, y in zip(one.index, two.index, strict=True)))
+    mentions = [*_mentions(run, pair), *one.index, *two.index]
+    asked = pairing.ask((), (), [_collision(pairing, pair), other], mentions)
+    return run.solver.refutes(asked.formulas, 500)
 
 
 def launch_symbols(run: Run) -> list[Symbol]:

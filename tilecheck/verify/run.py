@@ -15,7 +15,7 @@ from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, ZERO, add, conj, lt, mul, num
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.values import Access, Array, Check, Tags, Value
+from tilecheck.verify.values import Access, Array, Check, Held, Tags, Value
 from tilecheck.verify.verdict import Property
 
 AXES: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
@@ -64,6 +64,15 @@ class FencePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Taking:
+    """An atomic that takes the lock `(array, index)` by writing `value` where it returns 0."""
+
+    array: Array
+    index: tuple[Term, ...]
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Narrowing:
     """`dtype(term)` evaluated under `guard`."""
 
@@ -92,7 +101,7 @@ class State:
     """One point of the walk: variables, path condition, whether the thread is still here, open barrier intervals.
 
     `dirty` are the arrays that this thread may have written since its last block barrier; `version` names the contents
-    of memory between two barriers.
+    of memory between two barriers. `locks` are held here; accesses before number `sealed` are before a fence.
     """
 
     env: dict[str, Value]
@@ -101,14 +110,17 @@ class State:
     tags: Tags
     dirty: frozenset[Array] = frozenset()
     version: int = 0
+    locks: frozenset[Held] = frozenset()
+    sealed: int = 0
 
     def fork(self) -> State:
-        return State(dict(self.env), self.path, self.live, self.tags, self.dirty, self.version)
+        return State(dict(self.env), self.path, self.live, self.tags, self.dirty, self.version, self.locks, self.sealed)
 
     def become(self, other: State) -> None:
         """Take over everything but the path condition."""
         self.env, self.live, self.tags = other.env, other.live, other.tags
         self.dirty, self.version = other.dirty, other.version
+        self.locks, self.sealed = other.locks, other.sealed
 
     @property
     def guard(self) -> Term:
@@ -126,6 +138,7 @@ class Leave:
     cond: Term
     env: dict[str, Value]
     tags: Tags
+    locks: frozenset[Held] = frozenset()
 
 
 @dataclass(slots=True)
@@ -257,6 +270,10 @@ class Run:
         # Warp barriers that order only the lanes of their masks, and loops being walked for a generic round.
         self.crossings: list[Crossing] = []
         self.fences: list[FencePoint] = []
+        # Locks: the old values of what takes one, the atomics that do, and arrays given back by who holds nothing.
+        self.takings: dict[Term, Taking] = {}
+        self.lock_nodes: set[Node] = set()
+        self.broken_locks: set[Array] = set()
         # Counters of tickets that were taken to start at zero.
         self.zeroed: set[str] = set()
         # Barriers that some threads may miss: they are not relied on.

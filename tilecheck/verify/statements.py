@@ -30,6 +30,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
 from tilecheck.verify import loops, phases
 from tilecheck.verify.expressions import evaluate, position_list
+from tilecheck.verify.locks import fenced, taken
 from tilecheck.verify.memory import record
 from tilecheck.verify.run import FencePoint, Frame, Leave, Run, State
 from tilecheck.verify.scalars import truth_of
@@ -99,6 +100,7 @@ def _statement(run: Run, state: State, node: Node) -> None:
             phases.cross(run, state, _SCOPES[scope], node, word, lanes)
         case Fence(scope=scope):
             run.uses_fence = True
+            fenced(run, state, device=scope != "block")
             if scope != "block" and run.recording and run.only_tags is None and run.generic_loops == 0:
                 tags = {level: dict(inner) for level, inner in state.tags.items()}
                 run.fences.append(FencePoint(len(run.accesses), state.guard, tags))
@@ -127,6 +129,8 @@ def _if(run: Run, state: State, node: If) -> None:
     first, second = state.fork(), state.fork()
     first.path = (*state.path, cond)
     second.path = (*state.path, neg(cond))
+    first.locks |= taken(run, cond)
+    second.locks |= taken(run, neg(cond))
     execute(run, first, node.then)
     execute(run, second, node.other)
     state.become(joined(run, cond, first, second))
@@ -146,6 +150,7 @@ def joined(run: Run, cond: Term, first: State, second: State) -> State:
         result.live = _choose(cond, first.live, second.live)
     result.tags = phases.merged(cond, first.tags, second.tags)
     result.dirty = first.dirty | second.dirty
+    result.locks, result.sealed = first.locks & second.locks, min(first.sealed, second.sealed)
     if first.version != second.version:
         result.version = run.new_version()
     return result
@@ -161,7 +166,7 @@ def _innermost_loop(run: Run) -> Frame:
 
 
 def _leave(state: State, frame: Frame) -> Leave:
-    return Leave(conj(*state.path[frame.depth :], state.live), dict(state.env), state.tags)
+    return Leave(conj(*state.path[frame.depth :], state.live), dict(state.env), state.tags, state.locks)
 
 
 def _leave_function(run: Run, state: State, result: Value) -> None:

@@ -73,8 +73,9 @@ def rejoin(state: State, leaves: Sequence[Leave]) -> None:
     """Merge the paths that jumped here into `state`."""
     for leave in reversed(leaves):
         if state.dead:
-            state.env, state.live, state.tags = dict(leave.env), leave.cond, leave.tags
+            state.env, state.live, state.tags, state.locks = dict(leave.env), leave.cond, leave.tags, leave.locks
             continue
+        state.locks &= leave.locks
         names = {**leave.env, **state.env}
         merged: dict[str, Value] = {}
         for name in names:

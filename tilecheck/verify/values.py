@@ -205,6 +205,16 @@ class Check:
 Tags = dict[Level, dict[str, Term]]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lock that a thread holds since access number `at`; `fenced` once a fence came after its taking."""
+
+    array: Array
+    index: tuple[Term, ...]
+    at: int
+    fenced: bool = False
+
+
 @dataclass(eq=False, slots=True)
 class Access:
     """One access of one thread. `guard` says when it happens, `tags` which barrier intervals it may be in.
@@ -227,3 +237,4 @@ class Access:
     loops: int = 0
     op: str = ""
     fenced: bool = False
+    locks: frozenset[Held] = frozenset()

@@ -17,11 +17,12 @@ from llvmlite import ir
 
 from tilecheck.ir.kernel import Access, Expr, OpCall, TensorParam
 from tilecheck.ir.types import IndexType, ScalarType, StrType, SubTilesType, TensorType, TileType, TupleType, ViewType
-from tilecheck_runtime.backends.numba_cuda import memory
+from tilecheck_runtime.backends.numba_cuda import memory, swizzle
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
 from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import I8, SIZE, Value, constant
 from tilecheck_runtime.backends.numba_cuda.shared import barrier
+from tilecheck_runtime.backends.numba_cuda.staging import Ahead
 from tilecheck_runtime.backends.numba_cuda.tiles import Held
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
     source = low.types[call.args[0]]
     shape = tile_shape(low.tile_type(call))
     layout = want if want is not None and want.shape == shape else low.plan.layout(shape)
+    found = low.ring_of_load(call)
+    if found is not None:
+        return _take(low, call, layout, *found)
     pad: float | None = None
     permute = tuple(range(len(shape)))
     rest = call.args[1:]
@@ -78,6 +82,17 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
     if array in low.cut:
         emit_barrier(low)
     return held
+
+
+def _take(low: Lowering, call: OpCall, layout: Layout, ahead: Ahead, place: str) -> Held:
+    """A load that ran ahead, from shared memory to registers."""
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return swizzle.take(builder, ahead.form, layout, ahead.axes, swizzle.arena(builder, args[0][0]))
+
+    dtype = low.facts[ahead.array].dtype
+    name = low.out.intrinsic("take", (dtype, ahead.form, ahead.axes, layout), 1, (dtype, layout.registers), build)
+    return low.bind("t", f"{name}({place})", layout, dtype)
 
 
 def store(low: Lowering, call: OpCall) -> None:

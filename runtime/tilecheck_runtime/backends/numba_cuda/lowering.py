@@ -35,13 +35,13 @@ from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, statements, tiles, warpgroup
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
-from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring
+from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, arrived
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
 from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
-from tilecheck_runtime.backends.numba_cuda.staging import Staging, Use, find_stagings, settle_staging
+from tilecheck_runtime.backends.numba_cuda.staging import Ahead, Staging, Use, find_stagings, settle_staging
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
@@ -149,6 +149,14 @@ class Lowering:
             use = self.stagings[loop].uses.get(operand)
             if use is not None:
                 return use, ring
+        return None
+
+    def ring_of_load(self, load: OpCall) -> tuple[Ahead, str] | None:
+        """A load that ran ahead and goes to registers in this round, and the offset of its tile; None if it did not."""
+        for loop, ring in self.rings.items():
+            ahead = self.stagings[loop].taken.get(load)
+            if ahead is not None:
+                return ahead, arrived(self, ring, ahead)
         return None
 
     def view_order(self, load: OpCall) -> tuple[int, ...]:

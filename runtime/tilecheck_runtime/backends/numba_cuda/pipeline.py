@@ -98,6 +98,7 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
     last = (stages - 1) * staging.size
     low.out.line(f"{ahead} = int64({low.scalar(node.start)})")
     low.out.line(f"{stop} = int64({low.scalar(node.stop)})")
+    step = low.scalar(node.step)
     low.out.line(f"{fill} = int64({ring})")
 
     def fetch() -> None:
@@ -105,7 +106,7 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
             for load in staging.loads:
                 _fetch(low, load, f"{fill} + {starts[load]}")
         low.out.line(f"{_effect(low, 'commit')}()")
-        low.out.line(f"{ahead} += 1")
+        low.out.line(f"{ahead} += {step}")
 
     first = low.out.fresh("first")
     low.out.line(f"{first} = {ahead}")
@@ -118,7 +119,7 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
         fetch()
         low.out.line(f"{fill} = {_next(fill, ring, last, staging.size)}")
 
-    with low.out.block(f"for {target} in range({first}, {stop}):"):
+    with low.out.block(f"for {target} in range({first}, {stop}{'' if step == '1' else f', {step}'}):"):
         low.out.line(f"{_effect(low, 'arrive', reach - 1)}()")
         if starter is None:
             refill()

@@ -283,9 +283,15 @@ def _staged_threads(shapes: Sequence[tuple[int, ...]]) -> int:
     threads = _STAGED_FEWEST
     while threads < _MOST_THREADS and threads * per_thread < max(map(prod, shapes)):
         threads *= 2
-    while threads > _FEWEST_THREADS and any(fits_fragments(shape, threads) is None for shape in shapes):
+    while threads > _FEWEST_THREADS and not all(_in_pairs(shape, threads) for shape in shapes):
         threads //= 2
     return threads
+
+
+def _in_pairs(shape: tuple[int, ...], threads: int) -> bool:
+    """Whether warps can share an accumulator so that the pieces of each come in pairs, as `ldmatrix` brings operands."""
+    warps = fits_fragments(shape, threads)
+    return warps is not None and shape[-1] // warps[1] % 16 == 0
 
 
 def _resident(threads: int, largest: int, products: bool) -> int:

@@ -125,17 +125,39 @@ def reduce_axis(
 
 
 def reduce_rows(
-    builder: ir.IRBuilder, fold: Fold, source: Fragments, target: Lines, values: Sequence[Value]
+    builder: ir.IRBuilder, fold: Fold, source: Fragments, target: Lines, values: Sequence[Value], site: Site
 ) -> list[Value]:
-    """Fold the columns of an accumulator of which a warp holds whole rows: in registers, then over the four lanes of a
-    row, all of which get the result.
+    """Fold the columns of an accumulator: in registers, over the four lanes of a row, and over the warps that share a row,
+    one value per warp and row through a buffer of the op's own. Every thread of a row gets the result.
     """
     totals: list[Values | None] = [None] * target.registers
     for slot, value in enumerate(values):
         line = target.slot_of(source, slot)
         total = totals[line]
         totals[line] = [value] if total is None else fold.combine(builder, total, [value])
-    return [_across_lanes(builder, fold, total, 4)[0] for total in totals if total is not None]
+    folded = [_across_lanes(builder, fold, total, 4) for total in totals if total is not None]
+    across = source.warps[1]
+    if across == 1:
+        return [total[0] for total in folded]
+    rows = source.shape[-2]
+    base = private(builder, f"{site.name}_0", fold.dtypes[0], rows * across)
+    thread = thread_index(builder)
+    place = builder.mul(builder.urem(builder.lshr(thread, I32(5)), I32(across)), I32(rows))
+    own = [target.coordinates(builder, slot)[0][-2] for slot in range(target.registers)]
+    if site.repeats:
+        barrier(builder)
+    with builder.if_then(builder.icmp_unsigned("==", builder.and_(thread, I32(3)), I32(0))):
+        for row, total in zip(own, folded, strict=True):
+            put(builder, base, builder.add(place, row), total[0])
+    barrier(builder)
+    results: list[Value] = []
+    for row in own:
+        parts = [[get(builder, fold.dtypes[0], base, builder.add(row, I32(w * rows)))] for w in range(across)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = fold.combine(builder, total, part)
+        results.append(total[0])
+    return results
 
 
 def _spread_constant(folded: list[Values], target: Layout) -> list[list[Value]]:

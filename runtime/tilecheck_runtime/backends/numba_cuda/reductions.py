@@ -75,20 +75,20 @@ def lower_reduce(low: Lowering, node: OpCall, want: Layout | None) -> Held:
 
 
 def _rows_of(layout: Layout, axes: tuple[int, ...]) -> Lines | None:
-    """A value for each row, where `axes` fold the columns of an accumulator and each row lies in one warp."""
-    if not isinstance(layout, Fragments) or layout.warps[1] != 1 or axes != (len(layout.shape) - 1,):
+    """A value for each row, where `axes` fold the columns of an accumulator."""
+    if not isinstance(layout, Fragments) or axes != (len(layout.shape) - 1,):
         return None
     return Lines((*layout.shape[:-1], 1), layout.threads, layout.warps)
 
 
 def _reduce_rows(low: Lowering, op: str, fold: reduction.Fold, held: Held, target: Lines) -> Held:
-    source = held.layout
+    source, site = held.layout, low.site(op)
     assert isinstance(source, Fragments)
 
     def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-        return reduction.reduce_rows(builder, fold, source, target, args[0])
+        return reduction.reduce_rows(builder, fold, source, target, args[0], site)
 
-    name = low.out.intrinsic(op, (held.dtype, source), 1, (held.dtype, target.registers), build)
+    name = low.out.intrinsic(op, (held.dtype, source, site), 1, (held.dtype, target.registers), build)
     return low.bind("t", f"{name}({held.name})", target, held.dtype)
 
 

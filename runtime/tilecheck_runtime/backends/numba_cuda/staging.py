@@ -8,6 +8,9 @@ rounds ahead, every use is an operand of a product on tensor cores, and each row
 load goes from global to shared memory by `cp.async` and never through registers. A load may reach its product by way of
 variables, reshapes that add or drop axes of extent 1, and permutations: they only rename rows and columns.
 
+A load of such a loop that has another reader as well, or that is computed with first, runs ahead too; it is read back into
+registers in its own round (`taken`).
+
 Invariant: a load that runs ahead happens in the same rounds as before, only sooner. So a loop that can be left early is
 left alone; where a bounds check stays in place, what it forbids is not read ahead either, and the check itself stays.
 
@@ -84,15 +87,16 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What runs ahead in one loop, by operand expression."""
+    """What runs ahead in one loop: `uses` by operand expression, `taken` by load, for those that go to registers."""
 
     loop: For
     uses: Mapping[Node, Use]
+    taken: Mapping[Node, Ahead]
 
     @property
     def loads(self) -> tuple[Ahead, ...]:
         """Each load once, in the order of the products."""
-        return tuple(dict.fromkeys(use.ahead for use in self.uses.values()))
+        return tuple(dict.fromkeys([*(use.ahead for use in self.uses.values()), *self.taken.values()]))
 
     @property
     def unspoken(self) -> frozenset[Node]:
@@ -164,7 +168,7 @@ class _Search:
         shape = self.shape(expr)
         if shape is None:
             return None
-        axes = tuple(axis for axis, extent in enumerate(shape) if extent > 1)
+        axes = self.long_axes(expr)
         for step in reversed(steps):
             renamed = self._renamed(step, axes)
             if renamed is None:
@@ -201,9 +205,18 @@ class _Search:
         kind = self.types.get(expr)
         return kind.value if isinstance(kind, ScalarType) and isinstance(kind.value, int) else None
 
-    def ahead(self, found: _Found, loop: For, changing: frozenset[str]) -> Ahead | None:
-        """The load as one that runs ahead, None if something speaks against it."""
-        load = found.load
+    def climbs(self, step: Expr) -> bool:
+        """Whether a loop with this step is known to count up."""
+        if isinstance(step, OpCall):
+            return step.op == "num_blocks"
+        return isinstance(step, DimRef) or (self.number(step) or 0) > 0
+
+    def long_axes(self, expr: Expr) -> tuple[int, ...]:
+        """The axes of a tile with more than one element."""
+        return tuple(axis for axis, extent in enumerate(self.shape(expr) or ()) if extent > 1)
+
+    def ahead(self, load: OpCall, axes: tuple[int, ...], loop: For, changing: frozenset[str]) -> Ahead | None:
+        """A load as one that runs ahead, None if something speaks against it; `axes` are its rows and columns, if two."""
         view = self.types.get(load.args[0])
         shape = self.shape(load)
         if not isinstance(view, ViewType) or shape is None or view.array not in self.shared:
@@ -213,11 +226,11 @@ class _Search:
             return None
         if not all(self._foreseen(index, loop, changing) for index in load.args[1:]):
             return None
-        neighbours = [axis for axis in found.axes if view.permute[axis] == facts.neighbours]
-        if not neighbours:
+        neighbours = [axis for axis in axes if view.permute[axis] == facts.neighbours]
+        if not neighbours or len(axes) != 2:
             return None
         columns = neighbours[0]
-        rows = next(axis for axis in found.axes if axis != columns)
+        rows = next(axis for axis in axes if axis != columns)
         form = Swizzled.of(shape[rows], shape[columns])
         whole = tuple(divides(shape[a], facts.divisors[view.permute[a]]) for a in (rows, columns))
         if form is None or not (all(whole) or _adds_nothing(view.pad)):
@@ -264,8 +277,8 @@ def find_stagings(kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str
 def _in_loop(search: _Search, loop: For) -> Staging:
     changing = assigned(loop.body)
     left_early = any(isinstance(node, Break | Continue | Return) for node in walk(*loop.body))
-    if search.number(loop.step) != 1 or left_early or loop.target in changing:
-        return Staging(loop, {})
+    if not search.climbs(loop.step) or left_early or loop.target in changing:
+        return Staging(loop, {}, {})
     own = [s.value for s in loop.body if isinstance(s, Assign)]
     traced: list[_Found] = []
     aheads: dict[Node, Ahead] = {}
@@ -274,22 +287,34 @@ def _in_loop(search: _Search, loop: For) -> Staging:
             continue
         for operand in product.args[:2]:
             found = search.trace(operand, product, loop)
-            ahead = None if found is None else aheads.get(found.load) or search.ahead(found, loop, changing)
+            ahead = (
+                None
+                if found is None
+                else aheads.get(found.load) or search.ahead(found.load, found.axes, loop, changing)
+            )
             if found is not None and ahead is not None:
                 aheads[found.load] = ahead
                 traced.append(found)
-    return Staging(
-        loop,
-        {
-            f.operand: Use(
-                aheads[f.load],
-                f.product,
-                f.axes[0] != aheads[f.load].axes[0],
-                tuple(search.local[loop][name.id][0] for name in f.names),
-            )
-            for f in _nobody_else(search, loop, traced)
-        },
-    )
+    uses: dict[Node, Use] = {
+        f.operand: Use(
+            aheads[f.load],
+            f.product,
+            f.axes[0] != aheads[f.load].axes[0],
+            tuple(search.local[loop][name.id][0] for name in f.names),
+        )
+        for f in _nobody_else(search, loop, traced)
+    }
+    used = {use.ahead.load for use in uses.values()}
+    taken: dict[Node, Ahead] = {}
+    for value in own if uses else ():
+        # What stands under a condition is not loaded in every round.
+        nodes = [] if any(isinstance(node, Select) for node in walk(value)) else list(walk(value))
+        for load in nodes:
+            if isinstance(load, OpCall) and load.op == "load_tile" and load not in used:
+                ahead = search.ahead(load, search.long_axes(load), loop, changing)
+                if ahead is not None:
+                    taken[load] = ahead
+    return Staging(loop, uses, taken)
 
 
 def _nobody_else(search: _Search, loop: For, traced: Sequence[_Found]) -> list[_Found]:
@@ -307,7 +332,8 @@ def _nobody_else(search: _Search, loop: For, traced: Sequence[_Found]) -> list[_
 def settle_staging(staging: Staging, accumulator: Callable[[OpCall], Fragments | None]) -> Staging:
     """`staging` without the loads that do not suit their products once warps have their shares of the accumulators."""
     bad = {use.ahead for operand, use in staging.uses.items() if not _suits(operand, use, accumulator(use.product))}
-    return Staging(staging.loop, {operand: use for operand, use in staging.uses.items() if use.ahead not in bad})
+    uses = {operand: use for operand, use in staging.uses.items() if use.ahead not in bad}
+    return Staging(staging.loop, uses, staging.taken if uses else {})
 
 
 def _suits(operand: Node, use: Use, fragments: Fragments | None) -> bool:

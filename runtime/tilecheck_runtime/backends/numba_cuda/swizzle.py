@@ -20,8 +20,9 @@ from typing import Final
 
 from llvmlite import ir
 
-from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
-from tilecheck_runtime.backends.numba_cuda.shared import scratch, thread_index
+from tilecheck_runtime.backends.numba_cuda.layout import Layout, Linear
+from tilecheck_runtime.backends.numba_cuda.registers import I16, I32, I64, Value, packed_type, unpack
+from tilecheck_runtime.backends.numba_cuda.shared import SHARED_SPACE, scratch, thread_index
 
 ALIGNMENT: Final = 1024
 _CHUNK: Final = 8
@@ -205,6 +206,30 @@ def commit(builder: ir.IRBuilder) -> None:
 def wait(builder: ir.IRBuilder, pending: int) -> None:
     """Wait until at most `pending` groups of this thread are under way."""
     _effect(builder, f"cp.async.wait_group {pending};")
+
+
+# ---- to registers
+
+
+def take(builder: ir.IRBuilder, form: Swizzled, layout: Layout, axes: tuple[int, int], base: Value) -> list[Value]:
+    """This thread's registers (of 16 bits) of the tile at shared address `base`; `axes` of the layout are its rows and
+    columns. Neighbours of a vector come in one access, as they lie in one chunk.
+    """
+    width = layout.vector if isinstance(layout, Linear) and axes[1] == len(layout.shape) - 1 else 1
+    width = min(width, _CHUNK)
+    values: list[Value] = []
+    for slot in range(0, layout.registers, width):
+        coordinates, valid = layout.coordinates(builder, slot)
+        row, column = coordinates[axes[0]], coordinates[axes[1]]
+        place = _place(builder, form, row, builder.udiv(column, I32(_CHUNK)))
+        place = builder.add(place, builder.mul(builder.urem(column, I32(_CHUNK)), I32(2)))
+        if valid is not None:
+            place = builder.select(valid, place, I32(0))
+        kind = packed_type(I16, width) if width > 1 else I16
+        loaded = builder.load(builder.inttoptr(builder.add(base, place), ir.PointerType(kind, SHARED_SPACE)))
+        loaded.align = 2 * width
+        values += unpack(builder, loaded, I16, width) if width > 1 else [loaded]
+    return values
 
 
 # ---- to fragments
