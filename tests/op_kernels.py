@@ -83,6 +83,11 @@ def _cases() -> Iterator[Case]:
     yield from _elementwise("atan2", "tc.atan2(a, b)", FLOATS, 2, tolerance=4)
     for op in ("minimum", "maximum"):
         yield from _elementwise(op, f"tc.{op}(a, b)", numbers, 2, domain=(-90, 90))
+        text = (
+            f"tc.{op}(tc.where(a > 2, a - a / (a - a), a), tc.where(b < -2, b - b / (b - b), b), propagate_nan=False)"
+        )
+        for case in _elementwise(op, text, FLOATS, 2):
+            yield replace(case, name=f"{case.name}_numbers")
     yield from _elementwise("clip", "tc.clip(a, b, c)", numbers, 3, domain=(-90, 90))
     yield from _elementwise("fma", "tc.fma(a, b, c)", FLOATS, 3, tolerance=16)
     yield from _rounded()

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from itertools import count, islice
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -148,6 +149,87 @@ def test_what_is_left_out_does_not_matter(block: Block) -> None:
     whole = run_paths(function)
     if whole.left_out is None:
         assert solve(function) == whole
+
+
+AT = Span("", 1, 1, 1, 1)
+
+
+def make(var: str) -> Instr:
+    return flow.Make(var, Site(Kind.TENSOR, var, AT), span=AT)
+
+
+def view(into: str, src: str) -> Instr:
+    return flow.Borrow(into, src, Hold.SHARED, Site(Kind.VIEW, into, AT), (Range(0, 4),), span=AT)
+
+
+def cut(into: str, src: str) -> Instr:
+    return flow.Borrow(into, src, Hold.EXCLUSIVE, Site(Kind.PARTITION, into, AT), renews=True, span=AT)
+
+
+def use(src: str, hold: Hold) -> Use:
+    return Use(src, hold, AT, src, "a")
+
+
+CORNERS: dict[str, tuple[Block, tuple[str, int]]] = {
+    "a body without tensors may raise": (
+        (
+            make("x"),
+            flow.Guard(
+                (make("z"),),
+                (
+                    (
+                        flow.Build(
+                            "o", Site(Kind.OP, "o", AT), (use("x", Hold.EXCLUSIVE), use("x", Hold.SHARED)), span=AT
+                        ),
+                    ),
+                ),
+                span=AT,
+            ),
+        ),
+        ("ONE_CALL", 4),
+    ),
+    "an owner that only a dead name leads to": (
+        (
+            flow.Branch(
+                ((), (flow.Get("z", "x", ".f", Site(Kind.OTHER, "z", AT), span=AT), view("z", "z"))),
+                span=AT,
+            ),
+            flow.Move("z", "move", span=AT),
+        ),
+        ("MOVED_VIEW", 4),
+    ),
+    "a view that a running op holds and that is used again": (
+        (
+            make("z"),
+            view("v", "z"),
+            flow.Build("o", Site(Kind.OP, "o", AT), (use("v", Hold.SHARED),), span=AT),
+            flow.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
+            cut("p", "z"),
+            flow.Finish("r", span=AT),
+            flow.Access("v", Touch.READ, "use", span=AT),
+        ),
+        ("IDLE", 5),
+    ),
+}
+
+
+@pytest.mark.parametrize(("block", "finding"), CORNERS.values(), ids=CORNERS)
+def test_corners(block: Block, finding: tuple[str, int]) -> None:
+    block = numbered(block, count(1))
+    assert finding in enumerated(block, 1)[0]
+    assert finding in solved(block)
+
+
+def test_waiting_for_a_running_op_is_no_use_of_what_it_holds() -> None:
+    block: Block = (
+        make("z"),
+        cut("p", "z"),
+        flow.Build("o", Site(Kind.OP, "o", AT), (use("p", Hold.EXCLUSIVE),), span=AT),
+        flow.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
+        cut("q", "z"),
+        flow.Finish("r", span=AT),
+    )
+    assert solved(numbered(block, count(1))) == set()
 
 
 def test_paths_that_are_not_followed_are_named() -> None:

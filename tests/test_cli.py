@@ -155,6 +155,18 @@ def test_a_notebook_is_refused_by_name() -> None:
     assert check(".").exit_code == 0
 
 
+def test_a_function_with_too_many_paths_is_named_in_a_note() -> None:
+    ops = [f"op{n}" for n in range(7)]
+    lines = [f"    {op} = tc.dup(x) if flags[{n}] else tc.value(1)" for n, op in enumerate(ops)]
+    body = [*lines, *(f"    {op}.sync()" for op in ops)]
+    write("many.py", "import tilecheck as tc\n\ndef main(flags):\n    x = tc.ones(8)\n" + "\n".join(body) + "\n")
+    result = check()
+    assert result.exit_code == 0
+    assert "some paths through `main` were not followed: more than 64 pasts meet at one point" in result.stdout
+    (found,) = as_json()["diagnostics"]
+    assert (found["rule"], found["severity"], found["line"]) == ("unproven", "note", 3)
+
+
 def test_select_and_ignore() -> None:
     write("broken.py", BROKEN)
     write("old.py", STALE)

@@ -151,6 +151,8 @@ def test_what_takes_options() -> None:
         ("add", [tile, tile], {"rounding": StrType("sideways")}),
         ("add", [tile, tile], {"flush_to_zero": ScalarType("bool")}),
         ("pow", [tile, tile], {"rounding": up}),
+        ("minimum", [tile, tile], {"propagate_nan": ScalarType("int", 1)}),
+        ("maximum", [ScalarType("float"), ScalarType("float")], {"propagate_nan": ScalarType("bool", False)}),
     ]
     for op, args, options in refused:
         with pytest.raises(Refused):

@@ -362,3 +362,14 @@ def test_random_numbers_are_a_function_of_seed_and_position() -> None:
         assert abs(n.mean()) < 0.06 and abs(n.std() - 1) < 0.05
     bits = call("random_bits", Ext(5), seed=3, offset=2**40)
     assert bits.tolist() == call("philox", np.arange(5) + 2**40, 3).tolist()
+
+
+def test_the_smaller_value_with_and_without_nan() -> None:
+    x, y = np.array([1.0, np.nan, np.nan], np.float32), np.array([np.nan, 2.0, np.nan], np.float32)
+    for name, other in (("minimum", np.fmin), ("maximum", np.fmax)):
+        assert np.isnan(OPS[name].meaning(x, y)).all()
+        assert np.array_equal(OPS[name].meaning(x, y, propagate_nan=False), other(x, y), equal_nan=True)
+        assert (
+            OPS[name].meaning(np.array([3, 1]), 2, propagate_nan=False).tolist()
+            == OPS[name].meaning(np.array([3, 1]), 2).tolist()
+        )

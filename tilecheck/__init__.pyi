@@ -3913,64 +3913,64 @@ def square(x: float, /) -> float:
     ...
 
 @overload
-def minimum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
-    """Elementwise smaller value; nan if either is nan. Python's `min` of two values means this."""
+def minimum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, propagate_nan: bool=...) -> Tile[T, *S]:
+    """Elementwise smaller value; nan if either is nan, the other one with `propagate_nan=False`. Python's `min` of two values means this."""
     ...
 
 @overload
-def minimum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def minimum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, propagate_nan: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def minimum(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, M, One], y: Tile[T, One, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, One, N], y: Tile[T, M, One], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def minimum(x: Tile[T, M], y: Tile[T, One], /, *, propagate_nan: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def minimum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def minimum(x: Tile[T, One], y: Tile[T, M], /, *, propagate_nan: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def minimum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, M, One], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, One, N], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def minimum(x: Tile[T, N], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def minimum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def minimum(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
@@ -3982,64 +3982,64 @@ def minimum(x: Scalar, y: Scalar, /) -> float:
     ...
 
 @overload
-def maximum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /) -> Tile[T, *S]:
-    """Elementwise larger value; nan if either is nan. Python's `max` of two values means this."""
+def maximum(x: Tile[T, *S], y: Tile[T, *S] | Tile[T, *tuple[()]] | Scalar, /, *, propagate_nan: bool=...) -> Tile[T, *S]:
+    """Elementwise larger value; nan if either is nan, the other one with `propagate_nan=False`. Python's `max` of two values means this."""
     ...
 
 @overload
-def maximum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /) -> Tile[T, *S]:
+def maximum(x: Tile[T, *tuple[()]] | Scalar, y: Tile[T, *S], /, *, propagate_nan: bool=...) -> Tile[T, *S]:
     ...
 
 @overload
-def maximum(x: Tile[T, M, One], y: Tile[T, One, N], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, M, One], y: Tile[T, One, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, One, N], y: Tile[T, M, One], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, One, N], y: Tile[T, M, One], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, M], y: Tile[T, One], /) -> Tile[T, M]:
+def maximum(x: Tile[T, M], y: Tile[T, One], /, *, propagate_nan: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def maximum(x: Tile[T, One], y: Tile[T, M], /) -> Tile[T, M]:
+def maximum(x: Tile[T, One], y: Tile[T, M], /, *, propagate_nan: bool=...) -> Tile[T, M]:
     ...
 
 @overload
-def maximum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, M, N], y: Tile[T, M, One] | Tile[T, One, N] | Tile[T, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, M, One], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, M, One], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, One, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, One, N], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, N], y: Tile[T, M, N], /) -> Tile[T, M, N]:
+def maximum(x: Tile[T, N], y: Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, B, M, N], y: Tile[T, B, M, One] | Tile[T, B, One, N] | Tile[T, One, M, N] | Tile[T, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, B, M, One], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, B, One, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, One, M, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload
-def maximum(x: Tile[T, M, N], y: Tile[T, B, M, N], /) -> Tile[T, B, M, N]:
+def maximum(x: Tile[T, M, N], y: Tile[T, B, M, N], /, *, propagate_nan: bool=...) -> Tile[T, B, M, N]:
     ...
 
 @overload

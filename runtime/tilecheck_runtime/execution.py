@@ -20,6 +20,9 @@ from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State, before, release
 from tilecheck_runtime.stream import Stream
 
+# Told whenever an execution has been submitted whole: one for all, since hardly ever anybody waits for it.
+_FINISHED = threading.Condition()
+
 
 class Execution:
     """One run of an op on `stream`; `records` if it runs nothing."""
@@ -34,7 +37,7 @@ class Execution:
         self._pending: list[Event] = []
         self._host_copies: list[Event] = []
         self._last: Event | None = None
-        self._submitted = threading.Event()
+        self._whole = False
         with stream._lock:
             stream._executions.add(self)
 
@@ -89,34 +92,38 @@ class Execution:
         if self._last is None or self._pending:
             after = (*self._pending, *(() if self._last is None else (self._last,)))
             self._last = self.stream._queue.mark(after)
-        self._submitted.set()
+        with _FINISHED:
+            self._whole = True
+            _FINISHED.notify_all()
         return self._last
 
     @property
     def submitted(self) -> bool:
         """Whether everything was queued: `finish` was called."""
-        return self._submitted.is_set()
+        return self._whole
 
     def event(self) -> Event:
         """The end of the whole execution, once another thread has submitted all of it."""
-        self._submitted.wait()
+        if not self._whole:
+            with _FINISHED:
+                _FINISHED.wait_for(lambda: self._whole)
         if self._last is None:
             raise OpError("the op that this one follows was not submitted")
         return self._last
 
     def over(self) -> bool:
         """Whether everything was submitted and is over."""
-        return self._submitted.is_set() and self._last is not None and self._last.done()
+        return self._whole and self._last is not None and self._last.done()
 
     def release(self) -> None:
         """End the loans: the host knows that the work is over."""
         _end(self.loans)
 
     def abandon(self) -> None:
-        """Nobody will wait: end the loans as soon as the work is over."""
+        """Nobody will wait: the loans end with the work."""
         loans = self.loans
         if loans:
-            self.event().then(lambda: _end(loans))
+            self.event().let_go(lambda: _end(loans))
 
 
 class Recording(Execution):

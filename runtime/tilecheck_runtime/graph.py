@@ -51,10 +51,11 @@ class CudaGraph(Unique, Generic[R]):
         with LOCK:
             for loan in self._loans:
                 loan.state, loan.owner = State.CAPTURED, None
+        self._accesses = again(self._loans)
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""
-        return DeviceOp("`graph.launch`", Replay(self), hold(again(self._loans), "`graph.launch`", in_order=True))
+        return DeviceOp("`graph.launch`", Replay(self), hold(self._accesses, "`graph.launch`", in_order=True))
 
     def update(self, op: DeviceOp[S]) -> Running[S]:
         """Run `op` on the graph's stream, before whatever is launched there next; does not wait."""

@@ -118,6 +118,10 @@ class Runner(Protocol):
         """Whether all of its work has been queued."""
         ...
 
+    def over(self) -> bool:
+        """Whether all of it is over. An execution that nobody will wait for then ends its loans."""
+        ...
+
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Loan:
@@ -254,7 +258,7 @@ def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
     """Raise BorrowError for the first of `requests` that conflicts; they are made by one party, `by` says who ("`saxpy`").
 
     They must not conflict with each other either, unless they happen one after the other (`in_order`). Garbage that still
-    has a loan is collected once before anything is refused.
+    has a loan, and work that nobody waits for and that is over, let go of it before anything is refused.
     """
     with LOCK:
         try:
@@ -265,6 +269,9 @@ def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
             refused = False
         # Outside the handler, whose traceback would keep the garbage alive.
         if refused:
+            for loan in (loan for request in requests for loan in request.ledger.running()):
+                if loan.owner is not None:
+                    loan.owner.over()
             gc.collect()
             _check(requests, by, in_order)
 

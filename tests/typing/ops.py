@@ -70,6 +70,7 @@ def elementwise(t: Square, column: Column, row: Row, plain: Plain, point: Point,
     assert_type(tc.fma(t, t, 1.0), Square)
     assert_type(tc.add(t, row, rounding="down"), Square)
     assert_type(tc.sqrt(t, rounding="up", flush_to_zero=True), Square)
+    assert_type(tc.minimum(t, 0.0, propagate_nan=False), Square)
     tc.divide(t, t, rounding="sideways")  # error: no such rounding
     tc.pow(t, t, rounding="up")  # error: `pow` takes no rounding
     t + half  # error: dtypes differ

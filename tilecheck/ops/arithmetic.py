@@ -15,10 +15,10 @@ import numpy as np
 
 from tilecheck.ir.types import TileType, Type
 from tilecheck.ops import exact
-from tilecheck.ops.elementwise import arithmetic, floating, rounded
+from tilecheck.ops.elementwise import arithmetic, floating, nan_aware, rounded
 from tilecheck.ops.numbers import FLOATS, INTS, Array, Value, lift
 from tilecheck.ops.row import Lanes, Refused, op
-from tilecheck.ops.signatures import ROUNDED, binary, unary
+from tilecheck.ops.signatures import NAN, ROUNDED, binary, unary
 
 
 def _as_asked(
@@ -177,16 +177,30 @@ def square(x: Value, /) -> Value:
     return lift(np.square, x)
 
 
-@op("arithmetic", result=arithmetic("minimum"), lanes=Lanes.CARRY, stub=binary("minimum"))
-def minimum(x: Value, y: Value, /) -> Value:
-    """Elementwise smaller value; nan if either is nan. Python's `min` of two values means this."""
-    return lift(np.minimum, x, y)
+@op(
+    "arithmetic",
+    result=nan_aware("minimum", arithmetic("minimum")),
+    lanes=Lanes.CARRY,
+    stub=binary("minimum", options=NAN),
+)
+def minimum(x: Value, y: Value, /, *, propagate_nan: bool = True) -> Value:
+    """Elementwise smaller value; nan if either is nan, the other one with `propagate_nan=False`. Python's `min` of two
+    values means this.
+    """
+    return lift(np.minimum if propagate_nan else np.fmin, x, y)
 
 
-@op("arithmetic", result=arithmetic("maximum"), lanes=Lanes.CARRY, stub=binary("maximum"))
-def maximum(x: Value, y: Value, /) -> Value:
-    """Elementwise larger value; nan if either is nan. Python's `max` of two values means this."""
-    return lift(np.maximum, x, y)
+@op(
+    "arithmetic",
+    result=nan_aware("maximum", arithmetic("maximum")),
+    lanes=Lanes.CARRY,
+    stub=binary("maximum", options=NAN),
+)
+def maximum(x: Value, y: Value, /, *, propagate_nan: bool = True) -> Value:
+    """Elementwise larger value; nan if either is nan, the other one with `propagate_nan=False`. Python's `max` of two
+    values means this.
+    """
+    return lift(np.maximum if propagate_nan else np.fmax, x, y)
 
 
 @op(

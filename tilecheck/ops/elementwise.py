@@ -91,11 +91,24 @@ def rounded(op: str, rule: ResultRule) -> ResultRule:
     return checked
 
 
+def nan_aware(op: str, rule: ResultRule) -> ResultRule:
+    """`rule` with the option `propagate_nan`, which tiles have; it changes nothing for ints."""
+
+    def checked(*types: Type, propagate_nan: Type = NONE) -> Type:
+        result = rule(*types)
+        if _constant(op, "propagate_nan", propagate_nan, (True, False)) is False and not isinstance(result, TileType):
+            raise Refused("usage", f"`{op}` with `propagate_nan` of scalars", "make tiles of them with `full`", 0)
+        return result
+
+    return checked
+
+
 def _constant(op: str, option: str, given: Type, allowed: Sequence[object]) -> object:
     """The value of an option, None if it is left out."""
     if isinstance(given, NoneType):
         return None
-    if isinstance(given, StrType | ScalarType) and given.value in allowed and given.value is not None:
+    # `1` is no `True` here.
+    if isinstance(given, StrType | ScalarType) and (type(given.value), given.value) in [(type(a), a) for a in allowed]:
         return given.value
     values = ", ".join(map(repr, allowed))
     raise Refused("usage", f"`{option}` of `{op}` is a constant, one of {values}")

@@ -34,6 +34,10 @@ ROUNDED = ", *, rounding: Rounding | None = ..., flush_to_zero: bool = ..."
 """What ops take that round as asked, behind their operands."""
 
 
+NAN = ", *, propagate_nan: bool = ..."
+"""What the smaller and the larger value take."""
+
+
 def binary(
     name: str, dunder: str | None = None, *, result: str = "T", scalar: str = "Scalar", options: str = ""
 ) -> tuple[str, ...]:

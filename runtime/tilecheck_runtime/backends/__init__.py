@@ -108,6 +108,9 @@ class Event(Protocol):
     def then(self, call: Callable[[], None]) -> None:
         """Call once the work is over, at once if it is; on any thread."""
 
+    def let_go(self, call: Callable[[], None]) -> None:
+        """Call once the work is over and somebody looks: at this event, at the device's memory, by a later submission."""
+
 
 class Graph(Protocol):
     """Work made ready to be replayed."""

@@ -70,6 +70,9 @@ class CPUEvent:
     def then(self, call: Callable[[], None]) -> None:
         self.future.add_done_callback(lambda _: call())
 
+    def let_go(self, call: Callable[[], None]) -> None:
+        self.then(call)
+
 
 @dataclass(frozen=True, slots=True)
 class CPUStamp:

@@ -54,7 +54,7 @@ class CUDAEvent:
     when nobody waits for it.
     """
 
-    __slots__ = ("_before", "_device", "_failure", "_keep", "_over", "_report", "handle", "stream")
+    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_report", "handle", "stream")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class CUDAEvent:
         self._before = before
         self._over = False
         self._failure: Exception | None = None
+        self._calls: list[Callable[[], None]] = []
 
     def wait(self) -> None:
         """Block until the work is over. Raises what it failed with."""
@@ -100,6 +101,14 @@ class CUDAEvent:
         """Call once the work is over, on a thread of the device that sleeps until then."""
         self._device.watch(self, call)
 
+    def let_go(self, call: Callable[[], None]) -> None:
+        """Call once the work is over and somebody looks."""
+        with self._device.settling:
+            if not self._over:
+                self._calls.append(call)
+                return
+        call()
+
     def _finish(self) -> None:
         # What it came after is over as well. Earliest first and without recursion: a loop that does not wait makes a chain
         # of thousands.
@@ -126,6 +135,9 @@ class CUDAEvent:
             self._failure = self._failure or report.failure()
         self._over = True
         self._keep = None
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
 
     def __del__(self) -> None:
         self._device.retire(self.handle)
@@ -274,7 +286,7 @@ class CUDARepeat:
             raise failure
 
     def close(self, over: Callable[[], None]) -> None:
-        self._stream.keep((self._keep, self._report)).then(over)
+        self._stream.keep((self._keep, self._report)).let_go(over)
 
 
 class CUDADevice:
@@ -297,6 +309,7 @@ class CUDADevice:
 
     def allocate(self, nbytes: int) -> CUDABuffer:
         """Bytes that every stream may use at once: the host waits until the pool has handed them out."""
+        self.look()
         address = self.device.allocate(max(nbytes, 1), self.memory)
         self.device.wait_stream(self.memory)
         return CUDABuffer(address, nbytes)
@@ -421,9 +434,14 @@ class CUDADevice:
 
     def holds(self, event: CUDAEvent) -> None:
         """Keep `event` until it is done; let go of those that are."""
-        finished: list[CUDAEvent] = []
         with self._lock:
             self._pending.append(event)
+        self.look()
+
+    def look(self) -> None:
+        """Let go of what the events that are done kept."""
+        finished: list[CUDAEvent] = []
+        with self._lock:
             while len(self._pending) > 1 and self._pending[0].done():
                 finished.append(self._pending.popleft())
         # Dropped outside the lock: the last reference to a buffer may go with them.

@@ -346,22 +346,28 @@ _PAIRS: Final = {"add": "add.rn", "subtract": "sub.rn", "multiply": "mul.rn"}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the result rounds, and whether subnormal numbers count as zeros; with None nothing was asked for."""
+    """How the result rounds, None where nothing was asked for; whether subnormal numbers count as zeros; whether nan
+    loses against numbers.
+    """
 
     rounding: str | None = None
     flush: bool = False
+    numbers_first: bool = False
 
-    def __bool__(self) -> bool:
+    @property
+    def rounds(self) -> bool:
         return self.rounding is not None or self.flush
 
 
 def asked_of(low: Lowering, node: Expr) -> Asked:
     """The options of a call."""
     given = dict(node.kwargs) if isinstance(node, OpCall) else {}
-    rounding, flush = (low.types.get(given[k]) if k in given else None for k in ("rounding", "flush_to_zero"))
+    names = ("rounding", "flush_to_zero", "propagate_nan")
+    rounding, flush, nan = (low.types.get(given[name]) if name in given else None for name in names)
     return Asked(
         rounding.value if isinstance(rounding, StrType) else None,
         isinstance(flush, ScalarType) and flush.value is True,
+        isinstance(nan, ScalarType) and nan.value is False,
     )
 
 
@@ -388,7 +394,7 @@ def apply(
 ) -> list[Value]:
     """Row `name` on the registers of its arguments, all of `dtype`; comparisons and tests give i1, the rest `dtype`."""
     count = len(lanes[0])
-    if asked:
+    if asked.rounds:
         return [_rounded(builder, name, dtype, asked, [lane[i] for lane in lanes]) for i in range(count)]
     if dtype == "f16" and name in _PAIRS and count % 2 == 0:
         values: list[Value] = []
@@ -398,6 +404,8 @@ def apply(
             values += unpack(builder, done, I16, 2)
         return values
     element = _NARROW.get(name, ELEMENTWISE[name]) if dtype in ("f16", "bf16") else ELEMENTWISE[name]
+    if asked.numbers_first and is_float(dtype):
+        element = _math({"minimum": "fmin", "maximum": "fmax"}[name])
     results = [
         element(builder, work_dtype(dtype), [widen(builder, dtype, lane[i]) for lane in lanes]) for i in range(count)
     ]

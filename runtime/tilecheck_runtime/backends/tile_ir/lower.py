@@ -152,6 +152,10 @@ class Lowering(Texts):
             return helper
         if op in ("fma", *ROUNDED) and node.kwargs:
             return self._rounded(node)
+        if op in ("minimum", "maximum") and node.kwargs:
+            propagate = self.types[dict(node.kwargs)["propagate_nan"]]
+            operands = ", ".join(self.expr(a, self._meeting(node.args)) for a in node.args)
+            return f"ct.{op}({operands}, propagate_nan={isinstance(propagate, ScalarType) and bool(propagate.value)})"
         if op in INFIX:
             dtype = self._meeting(node.args)
             left, right = (self.expr(a, dtype) for a in node.args)
