@@ -7,6 +7,7 @@ partition or a view, that goes on borrowing its tensor arguments (elision).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
@@ -31,6 +32,10 @@ Bound = list[tuple[Param | None, ir.Expr, Operand]]
 
 def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand:
     """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`."""
+    if not kernel.facts.contract.name:
+        # All that is known is a type, which has no name: the kernel is called what the source calls it.
+        contract = replace(kernel.facts.contract, name=_spelled(node.func))
+        kernel = replace(kernel, facts=replace(kernel.facts, contract=contract))
     bound = match(low, node, kernel.facts.contract)
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
@@ -51,6 +56,13 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
         if param is None:
             low.escape(operand, expr.span)
     return Operand(var, op_of(kernel, args))
+
+
+def _spelled(callee: ir.Expr) -> str:
+    """The kernel in `kernel.where(...)` and `kernel.with_hints(...)`."""
+    while isinstance(callee, ir.Call) and isinstance(callee.func, ir.Attr):
+        callee = callee.func.base
+    return spell(callee)
 
 
 def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
