@@ -39,7 +39,9 @@ lint: $(DEV)
 test: lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n 2 -m 'not gpu and not slow'
 
+# Stopped and started again, the random kernels go on where they were; delete .agreement to begin anew.
 nightly: $(DEV)
+	$(BIN)/python -m tests.agreement --count 20000 --keep .agreement
 	$(BIN)/pytest -m slow
 
 bench: $(DEV)

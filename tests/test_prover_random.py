@@ -29,8 +29,3 @@ def test_a_prover_that_claims_too_much_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(agreement, "check_kernel", careless)
     found, _ = agreement.check_chunk(0, 20, 0.1)
     assert found
-
-
-@pytest.mark.slow
-def test_verdicts_agree_on_very_many_kernels() -> None:
-    assert agreement.main(["--count", "20000"]) == 0
