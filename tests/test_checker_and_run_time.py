@@ -1,9 +1,9 @@
 """Two independent answers: the checker reads a program, the run time runs it, and they say the same.
 
-Random straight-line host programs (views, partitions, launches, ops built and run, waits, moves, host reads and writes).
-Where control flow and values are plain, "always wrong" and "wrong today" are one thing: what the run time refuses has been
-reported under that rule, and what was reported is refused. One difference is by design: taking a view of what an op
-holds is refused at run time, while the checker speaks at the view's first use.
+Random host programs without branches (views, partitions, launches, ops built and run, waits, moves, host reads and
+writes, loops over tensors, lambdas). Where control flow and values are plain, "always wrong" and "wrong today" are one
+thing: what the run time refuses has been reported under that rule, and what was reported is refused. One difference is by
+design: taking a view of what an op holds is refused at run time, while the checker speaks at the view's first use.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
 def main() -> None:
     a, b, c = tc.ones(8), tc.zeros(8), tc.zeros(8)
 """
-STEPS = ("view", "cut", "read", "write", "sync", "use", "build", "start", "run", "finish", "wait", "move", "back")
+STEPS = (
+    *("view", "cut", "read", "write", "sync", "use", "build", "start", "run", "finish", "wait", "move", "back"),
+    *("each", "define", "call"),
+)
 
 
 def program(r: random.Random) -> str:
     """A program; every op is run and every running one waited for at its end."""
-    tensors, partitions, built, running = ["a", "b", "c"], [], [], []  # type: ignore[var-annotated]
+    tensors, partitions, built, running, lambdas = ["a", "b", "c"], [], [], [], []  # type: ignore[var-annotated]
     lines: list[str] = []
     for n in range(r.randrange(3, 10)):
         launch = f"copy({r.choice(tensors)}.partition(4), {r.choice(tensors)})"
@@ -78,6 +81,17 @@ def program(r: random.Random) -> str:
             case "move":
                 lines.append(f"w{n} = {r.choice(tensors)}.into_partition(4)")
                 partitions.append(f"w{n}")
+            case "each":
+                does = r.choice(
+                    ("print(t.numpy())", f"copy(t.partition(4), {r.choice('abc')}).sync()", "t.into_partition(4)")
+                )
+                lines += [f"for t in ({r.choice(tensors)}, {r.choice(tensors)}):", f"    {does}"]
+            case "define":
+                what = r.choice((f"print({r.choice(tensors)}.numpy())", f"{r.choice(tensors)}.into_partition(4)"))
+                lines.append(f"f{n} = lambda: {what}")
+                lambdas.append(f"f{n}")
+            case "call" if lambdas:
+                lines.append(f"{r.choice(lambdas)}()")
             case "back" if partitions:
                 lines.append(f"u{n} = {r.choice(partitions)}.unpartition()")
                 tensors.append(f"u{n}")

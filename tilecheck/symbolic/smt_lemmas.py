@@ -4,7 +4,7 @@ Nonlinear integer arithmetic makes solvers slow and moody, so a product of unkno
 own, with linear lemmas that decide the index arithmetic of kernels: unique ids with symbolic block sizes, grid-stride
 loops, row-major and mixed-radix positions, tree reductions.
 
-- one product m = x*y: zero, one, sign, and m >= x, m >= y for positive factors;
+- one product m = x*y: zero, one, sign, and m >= x, m >= y for positive factors, m >= 2*y for x >= 2;
 - two products m = u*x, n = u*y that share the factors u >= 1: equal if x == y, and m + u <= n if x < y;
 - q = x // d and r = x % d for d >= 1: x == q*d + r and 0 <= r < d.
 
@@ -100,6 +100,8 @@ def _one_product(m: Term) -> list[Term]:
             implies(eq(x, ONE), eq(m, y)),
             implies(eq(y, ONE), eq(m, x)),
             implies(conj(ge(x, ONE), ge(y, ONE)), conj(ge(m, x), ge(m, y))),
+            implies(conj(ge(x, num(2)), ge(y, ONE)), ge(m, scale(y, 2))),
+            implies(conj(ge(y, num(2)), ge(x, ONE)), ge(m, scale(x, 2))),
             implies(conj(ge0(x), ge0(y)), ge0(m)),
             implies(conj(le(x, num(-1)), ge(y, ONE)), conj(le(m, x), le(m, scale(y, -1)))),
             implies(conj(le(y, num(-1)), ge(x, ONE)), conj(le(m, y), le(m, scale(x, -1)))),

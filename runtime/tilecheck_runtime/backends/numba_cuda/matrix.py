@@ -1,6 +1,6 @@
 """Matrix products: tensor cores for f16 and bf16, multiply-add for the rest.
 
-Operands go through shared memory: tiles in registers with rows padded by 16 bytes, so that the eight rows of an
+Operands go through shared memory: tiles in registers with rows an odd number of 16 bytes long, so that the eight rows of an
 `ldmatrix` fall into different banks; loads that a pipelined loop started ahead stand there already (see `pipeline`). The
 accumulator stays in `Fragments` registers across the loop that carries it.
 
@@ -26,7 +26,9 @@ TENSOR_DTYPES: Final = ("f16", "bf16")
 
 
 def _pitch(dtype: str, columns: int) -> int:
-    return columns + 16 // SIZE[dtype]
+    """Elements from row to row: an odd number of 16-byte chunks where rows are whole chunks."""
+    chunk = 16 // SIZE[dtype]
+    return columns if columns % (2 * chunk) == chunk else columns + chunk
 
 
 def shared_bytes(dtype: str, rows: int, columns: int) -> int:
