@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -388,7 +384,7 @@ def ptx_of(code: Lowered, capability: tuple[int, int]) -> str:
 def in_loop(source: str) -> list[str]:
     """The lines of the last loop."""
     lines = source.splitlines()
-    start = max(i for i, line in enumerate(lines) if line.lstrip().startswith("for "))
+    start = max(i for i, line in enumerate(lines) if line.lstrip().startswith(("for ", "while ")))
     return [line.strip() for line in lines[start:]]
 
 
@@ -603,17 +599,6 @@ def test_a_loop_that_may_end_early_runs_nothing_ahead() -> None:
     assert "fetch" not in source_of(left_early, GEMM).source
 
 
-def assembler() -> str | None:
-    """`ptxas` of the wheels or of the system."""
-    try:
-        package = import_module("nvidia.cu13")
-    except ImportError:
-        return shutil.which("ptxas")
-    return shutil.which("ptxas", path=os.pathsep.join(str(Path(p) / "bin") for p in package.__path__)) or shutil.which(
-        "ptxas"
-    )
-
-
 DEFAULTS = [
     (library.gemm, GEMM),
     (library.gemm, {"BM": 128, "BN": 256, "BK": 64}),
@@ -623,18 +608,17 @@ DEFAULTS = [
 
 
 @compiled
-@pytest.mark.skipif(assembler() is None, reason="no ptxas here")
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize(
     "kernel, sizes", DEFAULTS, ids=lambda value: getattr(getattr(value, "fn", None), "__name__", "")
 )
-def test_library_kernels_do_not_spill(kernel: Any, sizes: dict[str, int], target: str, tmp_path: Path) -> None:
+def test_products_neither_spill_nor_run_one_after_another(kernel: Any, sizes: dict[str, int], target: str) -> None:
     capability = (int(target[3]), int(target[4]))
     code = source_of(kernel, sizes, 8, capability=capability, warpgroups=target == "sm_90a")
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx_of(code, capability))
-    command = [str(assembler()), f"-arch={target}", "-v", str(path), "-o", str(tmp_path / "k")]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    said = found.stdout + found.stderr
+    cuda = import_module("cuda.core")
+    program = cuda.ObjectCode.from_ptx(ptx_of(code, capability).encode())
+    linker = cuda.Linker(program, options=cuda.LinkerOptions(arch=target, ptxas_options="-v"))
+    linker.link("cubin")
+    said = linker.get_info_log()
     assert "0 bytes spill stores, 0 bytes spill loads" in said
-    assert "wgmma" not in said, "the assembler says that it runs products one after another"
+    assert "wgmma" not in said, "the assembler says that it waits for each product"

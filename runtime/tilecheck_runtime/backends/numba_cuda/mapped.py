@@ -6,15 +6,22 @@ the index until `z.at` sets it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from llvmlite import ir
 
 from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import ForIndices, Name, OpCall, TupleExpr
 from tilecheck.ir.types import TensorType
+from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, SIZE, Value
 from tilecheck_runtime.backends.tile_walk import walk_lines
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
+
+_KIB: Final = 1024
 
 
 def for_indices(low: Lowering, node: ForIndices) -> None:
@@ -28,20 +35,40 @@ def for_indices(low: Lowering, node: ForIndices) -> None:
     streamed = [axis for axis, group in enumerate(groups) if group != OWNED]
     counts = [box[axis][1] for axis in streamed]
     number = f"{target}_q"
-    lines, places = walk_lines(
-        target, number, [f"{target}_n{axis}" for axis in streamed], [groups[a] for a in streamed]
-    )
+    names = [f"{target}_n{axis}" for axis in streamed]
+    lines, places = walk_lines(target, number, names, [groups[axis] for axis in streamed], _quotient(low, array, own))
     for axis, count in zip(streamed, counts, strict=True):
         low.out.line(f"{target}_n{axis} = int64({count})")
     total = " * ".join(f"{target}_n{axis}" for axis in streamed)
-    with low.out.block(f"for {target}_p in range(b0, {total}, g0):"):
+    # A `range` with a step known at run time counts its rounds by a 64-bit division.
+    low.out.line(f"{target}_p = b0")
+    with low.out.block(f"while {target}_p < {total}:"):
         low.out.line(f"{number} = {target}_p")
+        low.out.line(f"{target}_p += g0")
         for line in lines:
             low.out.line(line)
         at = dict(zip(streamed, places, strict=True))
         items = [f"{box[axis][0]} + {at[axis]}" if axis in at else "int64(0)" for axis in range(len(groups))]
         low.out.line(f"{target} = ({''.join(f'{i}, ' for i in items)})")
         low.loop(node.body)
+
+
+def _quotient(low: Lowering, array: str, own: tuple[int, ...]) -> Callable[[str, str], str]:
+    """How to divide tile numbers. No memory holds 2**31 tiles of a KiB each, so there 32 bits do; the machine has no
+    64-bit division, and the assembler runs the products of a kernel that calls one, one after another.
+    """
+    if prod(own) * SIZE[low.facts[array].dtype] < _KIB:
+        return lambda number, divisor: f"{number} // ({divisor})"
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        number, divisor = args[0][0], args[1][0]
+        # A group may be larger than the array: such a divisor exceeds every number.
+        most = I64(0xFFFFFFFF)
+        divisor = builder.select(builder.icmp_unsigned("<", divisor, most), divisor, most)
+        return [builder.zext(builder.udiv(builder.trunc(number, I32), builder.trunc(divisor, I32)), I64)]
+
+    name = low.out.intrinsic("quotient", None, 2, ("i64", 1), build)
+    return lambda number, divisor: f"{name}({number}, int64({divisor}))[0]"
 
 
 def _box(low: Lowering, source: OpCall, array: str, own: tuple[int, ...], target: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ With three stages the loop of a matrix product becomes
             fetch_0(x, ..., (i, ahead), ring + fill)
             fetch_1(y, ..., (ahead, j), ring + fill + 16384)
         ...commit, one step on
-    for k in range(start, stop):
+    for k in range(start, stop, 1):
         arrive_0()                              # the tiles of round k are there, for all threads
         if ahead < stop: ...fetch into the stage that round k - 1 has left
         acc = mma_0(ring + full, ring + full + 16384, acc)
@@ -119,7 +119,13 @@ def pipelined(low: Lowering, node: For, staging: Staging) -> None:
         fetch()
         low.out.line(f"{fill} = {_next(fill, ring, last, staging.size)}")
 
-    with low.out.block(f"for {target} in range({first}, {stop}{'' if step == '1' else f', {step}'}):"):
+    constant = step.isdigit()
+    # A `range` with a step known at run time counts its rounds by a 64-bit division.
+    head = f"for {target} in range({first}, {stop}, {step}):" if constant else f"while {first} < {stop}:"
+    with low.out.block(head):
+        if not constant:
+            low.out.line(f"{target} = {first}")
+            low.out.line(f"{first} += {step}")
         low.out.line(f"{_effect(low, 'arrive', reach - 1)}()")
         if starter is None:
             refill()
