@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilecheck.ops import OPS
 from tilecheck.ops.philox import words
 from tilecheck.surface.dtypes import DTYPES as SURFACE
 from tilecheck_runtime.backends.tile_ir import functions
+from tilecheck_runtime.backends.tile_ir.words import wide
 
 DTYPES = {f"{kind}{bits}": np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 INTS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | {f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)}
@@ -113,3 +115,17 @@ def test_a_text_brings_what_it_calls_along_callees_first() -> None:
     text = functions.before("x = _ceil_div_u(a, b)")
     names = [line[4:].partition("(")[0] for line in text.splitlines() if line.startswith("def ")]
     assert sorted(names) == ["_ceil_div_u", "_floor_divide_u", "_remainder"] and names[-1] == "_ceil_div_u"
+
+
+@pytest.mark.parametrize("value", [math.log10(2), 0.1, -1e300, 5e-324, math.pi * 1e-200, 1 + 2**-52])
+def test_f64_constants_are_sums_of_f32_ones_to_the_last_bit(value: float) -> None:
+    text = wide(value)
+    assert text is not None
+    for constant in re.findall(r"-?\d[\d.]*(?:e[-+]\d+)?(?=[,)])", text.replace("_f64", "")):
+        assert np.float32(constant) == float(constant)
+    assert eval(text, {"_f64": lambda a, b, c: a + b + c}) == value
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.5, 2.0**-126, math.inf, math.nan])
+def test_what_an_f32_holds_stays_as_it_is(value: float) -> None:
+    assert wide(value) is None

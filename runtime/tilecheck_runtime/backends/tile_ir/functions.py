@@ -11,8 +11,11 @@ itself. Rows that are one of these functions on their operands are in `CALLED`.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
+
+from tilecheck_runtime.backends.tile_ir.words import wide
 
 # Rows that are one of these functions on their operands: for floats, for ints with a sign and for ints without.
 FLOATS: Final = {
@@ -61,9 +64,13 @@ def _log1p(x):
     plain = (u == 1) | (u == math.inf)
     return ct.where(plain, x, ct.log(u) * x / ct.where(plain, 1, u - 1))
 """,
-    "_log10": """
+    "_f64": """
+def _f64(a, b, c):
+    return ct.astile(a, dtype=ct.float64) + ct.astile(b, dtype=ct.float64) + ct.astile(c, dtype=ct.float64)
+""",
+    "_log10": f"""
 def _log10(x):
-    return ct.log2(x) * ct.astile(0.3010299956639812, dtype=x.dtype)
+    return ct.log2(x) * ct.astype({wide(math.log10(2))}, x.dtype)
 """,
     "_floor_divide": """
 def _floor_divide(x, y):
@@ -158,11 +165,12 @@ def _rand(counter, seed, digits):
     a, b, c, d = _words(counter, seed)
     return _unit(a, b, digits)
 """,
-    "_randn": """
+    "_randn": f"""
 def _randn(counter, seed, digits):
     a, b, c, d = _words(counter, seed)
     radius = ct.sqrt(-2.0 * ct.log(1.0 - _unit(a, b, digits)))
-    return radius * ct.cos(2.0 * math.pi * _unit(c, d, digits))
+    turn = _unit(c, d, digits)
+    return radius * ct.cos(ct.astype({wide(2 * math.pi)}, turn.dtype) * turn)
 """,
 }
 

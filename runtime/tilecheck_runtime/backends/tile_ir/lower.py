@@ -72,6 +72,7 @@ from tilecheck_runtime.backends.tile_ir.words import (
     ROWS,
     NoLowering,
     literal,
+    wide,
 )
 
 
@@ -94,8 +95,12 @@ class Lowering(Texts):
 
     def expr(self, node: Expr, dtype: str | None = None) -> str:
         """The text of `node`; `dtype` is that of the tile which a scalar meets."""
-        text = self._expr(node)
         kind = self.types.get(node)
+        value = kind.value if isinstance(kind, ScalarType) else node.value if isinstance(node, Const) else None
+        exact = wide(value) if dtype == "f64" and isinstance(value, float) else None
+        if exact is not None:
+            return exact
+        text = self._expr(node)
         if dtype is not None and isinstance(kind, ScalarType) and kind.value is None:
             return f"ct.astype({text}, ct.{CT_DTYPE[dtype]})"
         return text
@@ -117,7 +122,8 @@ class Lowering(Texts):
                 dtype = self._meeting((left, right))
                 if dtype is not None:
                     return self._call(OpCall(ROWS[op], (left, right), span=node.span))
-                return f"({self.expr(left, dtype)} {op} {self.expr(right, dtype)})"
+                meets = "f64" if self._is_float(left) or self._is_float(right) else None
+                return f"({self.expr(left, meets)} {op} {self.expr(right, meets)})"
             case Unary(op="not", operand=operand):
                 return f"(not {self.expr(operand)})"
             case Unary(op="~", operand=operand):
@@ -137,6 +143,11 @@ class Lowering(Texts):
             case OpCall():
                 return self._call(node)
         raise NoLowering(type(node).__name__.lower(), node)
+
+    def _is_float(self, operand: Expr) -> bool:
+        """Whether it is a float of the kernel that only the launch knows; those have 64 bits."""
+        kind = self.types.get(operand)
+        return isinstance(kind, ScalarType) and kind.kind == "float" and kind.value is None
 
     def _meeting(self, operands: Sequence[Expr]) -> str | None:
         for operand in operands:
@@ -212,7 +223,7 @@ class Lowering(Texts):
     def typed(self, value: Expr, dtype: str) -> str:
         """An operand as a tile of `dtype`: a constant gets the dtype that cuTile would not infer."""
         text, kind = self.expr(value, dtype), self.types[value]
-        if isinstance(kind, ScalarType) and kind.value is not None:
+        if isinstance(kind, ScalarType) and kind.value is not None and not text.startswith("_f64("):
             return f"ct.astile({text}, dtype=ct.{CT_DTYPE[dtype]})"
         return text
 

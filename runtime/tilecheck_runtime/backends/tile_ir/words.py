@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Final
 
 from tilecheck.ir.kernel import Kernel, Node
@@ -111,3 +112,31 @@ def literal(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "(-math.inf)"
     return repr(value)
+
+
+def wide(value: float) -> str | None:
+    """A call of `_f64` that is `value` to the last bit, None where the plain constant is.
+
+    cuTile 1.7 hands every float constant on as an f32, also to f64 tiles; three of those hold the 53 digits of an f64.
+    """
+    if not math.isfinite(value) or _narrow(value) == value:
+        return None
+    rest, exponent = math.frexp(value)
+    pieces: list[float] = []
+    for _ in range(3):
+        pieces.append(_narrow(rest))
+        rest -= pieces[-1]
+    text = f"_f64({', '.join(map(repr, pieces))})"
+    while exponent:
+        step = max(-120, min(120, exponent))
+        text, exponent = f"({text} * {2.0**step!r})", exponent - step
+    return text
+
+
+def _narrow(value: float) -> float:
+    """The nearest f32; infinity beyond its range."""
+    try:
+        (near,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(near)
