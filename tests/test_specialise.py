@@ -74,7 +74,7 @@ def test_a_warm_up_meets_the_real_call() -> None:
 
     m = tc.meta(1024)
     fresh(m.partition(128), tc.meta(128)).compile()
-    programs = checked_kernel(fresh.fn).programs
+    programs = checked_kernel(fresh.fn, fresh.options).programs
     assert len(programs) == 1
     z = tc.zeros(1024)
     fresh(z.partition(128), tc.ones(128)).sync()
@@ -125,7 +125,7 @@ def test_threads_compile_one_program() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(work, range(12))) == [64.0] * 12
-    assert len(checked_kernel(raced.fn).programs) == 1
+    assert len(checked_kernel(raced.fn, raced.options).programs) == 1
 
 
 FACTOR = 2
@@ -189,3 +189,12 @@ def test_two_dims_of_one_name_are_two() -> None:
         return mine
 
     make()(tc.zeros(8).partition(4), tc.ones(16)).sync()
+
+
+def test_one_function_makes_kernels_of_different_options() -> None:
+    plain, strict = k.move, tc.kernel(k.move.fn, requires="x.shape[0] >= 1000")
+    z, x = tc.zeros(8), tc.ones(8)
+    for _ in range(2):
+        plain(z.partition(8), x).sync()
+        with pytest.raises(tc.LaunchRefused, match="1000"):
+            strict(z.partition(8), x)

@@ -44,7 +44,7 @@ def prefill(bench: Bench) -> None:
         return torch.nn.functional.scaled_dot_product_attention(*batch, is_causal=True)
 
     want = theirs().view(HEADS, LENGTH, DEPTH)
-    through_numba: Any = tc.kernel(kernels.attention.fn, backend="numba-cuda")
+    through_numba: Any = tc.kernel(kernels.attention.fn, **{**kernels.attention.options, "backend": "numba-cuda"})
     for compiler, kernel in (("", kernels.attention), (", numba-cuda", through_numba)):
         item = f"causal attention f16, 4 x {HEADS // 4} x {LENGTH} x {DEPTH}{compiler}"
 

@@ -25,7 +25,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
 BLOCKS = 132
 TARGETS = {"cuBLAS": 0.9}
 PEERS = {"gemm f32 out": "product", "persistent gemm f32 out": "persistent"}
-THROUGH_NUMBA: Any = tc.kernel(kernels.gemm.fn, backend="numba-cuda")
+THROUGH_NUMBA: Any = tc.kernel(kernels.gemm.fn, **{**kernels.gemm.options, "backend": "numba-cuda"})
 
 
 def builders(mine: list[Any]) -> dict[str, Callable[[Configuration], Any]]:

@@ -159,7 +159,7 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         simt = simt_kernel(kernel, args, kwargs)
         plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
         return LaunchOp(plan, _take(plan))
-    checked = checked_kernel(kernel.fn)
+    checked = checked_kernel(kernel.fn, kernel.options)
     arguments = bind(checked.kernel, checked.signature, args, kwargs)
     facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
     decision = checked.decisions.get(facts)

@@ -19,7 +19,7 @@ import linecache
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -235,16 +235,19 @@ _kernels: weakref.WeakKeyDictionary[FunctionType, Once[Hashable, CheckedKernel]]
 _kernels_lock = threading.Lock()
 
 
-def checked_kernel(fn: FunctionType) -> CheckedKernel:
-    """The kernel of a function, read and checked. Raises KernelRejected with what the linter would say."""
+def checked_kernel(fn: FunctionType, options: Mapping[str, object]) -> CheckedKernel:
+    """The kernel that a decorator with `options` makes of a function, read and checked. One function may be made into
+    several. Raises KernelRejected with what the linter would say.
+    """
     with _kernels_lock:
         versions = _kernels.setdefault(fn, Once())
-    return versions.get(environment(fn), lambda: _read(fn))
+    given = tuple(sorted((name, value) for name, value in options.items() if value is not None))
+    return versions.get((given, environment(fn)), lambda: _read(fn, dict(given)))
 
 
-def _read(fn: FunctionType) -> CheckedKernel:
+def _read(fn: FunctionType, options: Mapping[str, object]) -> CheckedKernel:
     try:
-        kernel = read_function(fn)
+        kernel = replace(read_function(fn), options=dict(options))
     except Unsupported as error:
         fault = Fault(error.rule, error.message, error.span, fn.__name__, (), error.help)
         raise rejection(fn.__name__, (fault,)) from None
