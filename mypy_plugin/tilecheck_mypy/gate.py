@@ -11,9 +11,13 @@ UNTYPED = frozenset({"numba", "numba_cuda", "cuda"})
 ROOTS = UNTYPED | {"tilecheck"}
 
 
+# Our own packages, which mypy reads along with every file that imports them; they have their own checks.
+OWN = frozenset({"tilecheck", "tilecheck_mypy", "tilecheck_runtime"})
+
+
 def mentions_kernels(file: MypyFile) -> bool:
     """Whether the file imports something that kernels or their host code are written with."""
-    return mentions(file, ROOTS)
+    return file.fullname.partition(".")[0] not in OWN and mentions(file, ROOTS)
 
 
 def mentions(file: MypyFile, roots: frozenset[str]) -> bool:
