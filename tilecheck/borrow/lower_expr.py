@@ -30,7 +30,7 @@ from tilecheck.borrow.values import (
     Value,
     join,
 )
-from tilecheck.borrow.vocabulary import LOOKED_AT, VIEWS
+from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
@@ -130,6 +130,12 @@ class Expressions(Context):
         if isinstance(base.value, Handle) and base.value.kind == "scope" and node.name == "graph":
             return Operand(base.var, Handle("graph"))
         if base.var is None:
+            return Operand(None)
+        if (isinstance(base.value, Op) and node.name in RUNNING) or (
+            isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "wait"
+        ):
+            # A bound method that somebody else may call, on whatever thread: `executor.submit(op.sync)`.
+            self.escape(base, node.span)
             return Operand(None)
         var = self.temp()
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))

@@ -14,7 +14,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, with_grid
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Nothing, Op, Pieces
-from tilecheck.borrow.vocabulary import READERS, VIEWS
+from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch
@@ -204,7 +204,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "run":
         return start(low, node, var, spell(func.base))
-    if method in _COMBINATORS:
+    if method in COMBINATORS:
         combined = low.temp()
         low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span, low.scope), (var,), span=node.span))
         if method == "with_grid":
@@ -219,9 +219,6 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return Operand(graph, Handle("graph"))
     low.escape(receiver, node.span)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
-
-
-_COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition", "to_host", "with_grid", "inspect"})
 
 
 def _check_capture(low: Expressions, node: ir.Call, op: Op, whole: bool) -> None:

@@ -121,6 +121,10 @@ FOREIGN_ARRAYS = frozenset(
     for name in ("zeros", "ones", "empty", "full", "rand", "randn")
 )
 
+# Methods of ops that make another op of them, and those that run them.
+COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition", "to_host", "with_grid", "inspect"})
+RUNNING = frozenset({"sync", "sync_on", "run", "graph"}) | COMBINATORS
+
 # Methods of arrays that make a further handle on the same memory.
 VIEWS = frozenset({"reshape", "view", "ravel", "transpose", "permute", "permute_dims", "squeeze", "T", "swapaxes"})
 
