@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -174,3 +175,14 @@ def test_sanitize_without_the_toolkit_says_what_is_missing(monkeypatch: pytest.M
     Path("script.py").touch()
     result = invoke("sanitize", "script.py")
     assert result.exit_code == 2 and "CUDA toolkit" in result.output
+
+
+def test_compile_without_a_compiler_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named 'llvmlite', for {name}", name="llvmlite")
+
+    Path("script.py").touch()
+    monkeypatch.setattr("importlib.import_module", lambda name: missing(name) if "export" in name else real(name))
+    real = import_module
+    result = invoke("compile", "script.py", "--arch", "sm_90", "--out", "out")
+    assert result.exit_code == 2 and "`llvmlite` is not installed" in result.output

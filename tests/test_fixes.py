@@ -111,3 +111,9 @@ def test_a_fix_of_a_rules_example_repairs_it(rule: object) -> None:
         assert left.count(name) < before.count(name) or after == text
         assert len(left) <= len(before)
     assert changed or name == "unpartitioned-output"
+
+
+def test_a_wait_never_comes_before_the_work_it_is_for() -> None:
+    text = program(*MAIN, "    r = copy(z.partition(8), x).run(); print(z.numpy())", "    r.wait()")
+    assert [d.rule for d in checked(text).diagnostics] == ["use-in-flight"]
+    assert apply_fixes(text, checked(text).diagnostics) == (text, 0)

@@ -38,7 +38,12 @@ def command(
     os.environ["TILECHECK_DEVICE"] = "cpu"
     from importlib import import_module
 
-    export = import_module("tilecheck_runtime.export")
+    try:
+        export = import_module("tilecheck_runtime.export")
+    except ModuleNotFoundError as error:
+        raise CannotRun(
+            f'`{error.name}` is not installed: `pip install "tilecheck[cuda]"` brings the compiler'
+        ) from None
     errors = import_module("tilecheck_runtime.errors")
     sys.argv = [script, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))

@@ -222,6 +222,8 @@ def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
     first = re.match(r"\w+", line.lstrip())
     if wait is None or first is None or iskeyword(first[0]) or diagnostic.span.end_line != diagnostic.span.line:
         return None
+    if ";" in line or any(label.span.line == diagnostic.span.line for label in diagnostic.labels):
+        return None  # the work may be started on this very line
     return Edit(diagnostic.span.line, 1, 1, f"{start}{wait[1]}\n")
 
 
