@@ -83,7 +83,7 @@ def lend(
     (loan,) = hold((request,), "another library's array", State.LENT)
     if on_host:
         return _capsule(np.asarray(_LentOnHost(array(elements.strided()), loan, elements.memory, told)), max_version)
-    from tilecheck_runtime.backends.cuda import lent_to
+    from tilecheck_runtime.backends.cuda_interop import lent_to
 
     return lent_to(elements.strided(), _Lent(loan, elements.memory), read_only=told, max_version=max_version)
 
@@ -108,7 +108,7 @@ def from_dlpack(owner: Any) -> Tensor:
         return owner._view(owner._elements)
     here = default()
     if here.name != "cpu":
-        from tilecheck_runtime.backends.cuda import borrowed_from
+        from tilecheck_runtime.backends.cuda_interop import borrowed_from
 
         return _borrowed_on_device(here, *borrowed_from(owner))
     device = owner.__dlpack_device__() if hasattr(owner, "__dlpack_device__") else (KDLCPU, 0)
