@@ -208,6 +208,7 @@ class DeviceOp(Unique, Generic[R]):
                 raise OpError(
                     f"`{by}` on {self._name}, which {self._life.value} already",
                     "an op runs once; build it again, or use `shared()`",
+                    rule="use-after-move",
                     points=(f"{self._site}: {self._name} was built here",),
                 )
             self._life = life

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
@@ -33,7 +34,10 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     """Lower `node`; `name` is what the user calls its result."""
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
-        return _make_tensor(low, node, name or spell(node), full)
+        back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
+        return back or _make_tensor(low, node, name or spell(node), full)
+    if full in BORROWERS and (lent := lend(low, node, full)) is not None:
+        return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
     found = plain.function(low, node, full, name)

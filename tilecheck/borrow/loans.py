@@ -151,7 +151,7 @@ def _held_by_built(state: State, child: Obj) -> bool:
 
 
 def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:
-    """The borrows of `part` of `obj`'s allocation that ops hold."""
+    """The borrows of `part` of `obj`'s allocation that ops, graphs and other libraries' arrays hold."""
     root = allocation(state, obj)
     alive: dict[Obj, Span] | None = None
     for holder, target, use in state.held:
@@ -161,8 +161,17 @@ def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue
         alive = live_objects(state, live) if alive is None else alive
-        if phase is Phase.RUNNING or holder in alive:
+        if phase is Phase.RUNNING or holder in alive or (phase in LASTING and _exists(state, holder)):
             yield Loan(holder, use.span, use.hold, phase, alive.get(holder), use.param)
+
+
+LASTING = (Phase.CAPTURED, Phase.LENT)
+"""Phases of what holds its borrows as long as it exists, whether it is used again or not: nothing ends them but that."""
+
+
+def _exists(state: State, holder: Obj) -> bool:
+    """Whether a variable of the user leads to `holder`, or to a view of it, which keeps it alive."""
+    return any(holder in lineage(state, item) for item in _named(state))
 
 
 def move_of(state: State, obj: Obj) -> Instr | None:
