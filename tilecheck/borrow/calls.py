@@ -44,7 +44,7 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if found is not None:
         return found
     callee = low.known(node.func)
-    if isinstance(callee, Nothing) and node.contract is not None:
+    if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
     if isinstance(callee, Nothing) and not _is_harmless(full):
@@ -65,6 +65,12 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if _is_harmless(full):
         return _harmless(low, node, full or "")
     return _unknown(low, node, receiver)
+
+
+def _is_our_method(func: ir.Expr) -> bool:
+    """Whether a type checker knows the receiver as a thing of ours: what its methods do is known better than from types."""
+    known = func.base.type if isinstance(func, ir.Attr) else None
+    return known is not None and (canonical(known.name) or "").startswith("tilecheck.")
 
 
 def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:

@@ -66,7 +66,8 @@ def meets(state: State, a: Obj, b: Obj) -> bool:
 
 def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
     """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from. With `used`, only
-    what a use of `obj` uses: an op that runs already uses nothing more when it is waited for.
+    what a use of `obj` uses: an op that runs already uses nothing more when it is waited for, nor does a graph, which has
+    the memory and not the handles.
     """
     if not state.slots and not state.bag and not state.held:
         return {obj}
@@ -79,7 +80,7 @@ def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
         found.add(at)
         stack.extend(item for (base, _), item in state.slots.items() if base == at)
         stack.extend(item for base, item in state.bag if base == at)
-        if not used or state.phase.get(at, Phase.BUILT) is Phase.BUILT:
+        if not used or (state.phase.get(at, Phase.BUILT) is Phase.BUILT and at[0].kind is not Kind.GRAPH):
             stack.extend(target for holder, target, _ in state.held if holder == at)
     return found
 
