@@ -2724,6 +2724,9 @@ class DeviceOp(Generic[Result]):
     def compile(self) -> None:
         ...
 
+    def discard(self) -> None:
+        ...
+
     def prepare(self, stream: Stream | None=None) -> _Prepared:
         ...
 

@@ -132,10 +132,6 @@ class LaunchOp(DeviceOp[Tensors]):
         self._close()
         self.plan.compile()
 
-    def discard(self) -> None:
-        """End the op without running it."""
-        self._close()
-
     def _evaluate(self, execution: Execution) -> Any:
         plan = self.plan
         grid = self.grid

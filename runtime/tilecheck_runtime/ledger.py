@@ -96,7 +96,7 @@ CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
     (State.RECORDED, False): {Access.MOVE: IN_FLIGHT},
     (State.RECORDED, True): {Access.MOVE: IN_FLIGHT},
     (State.CAPTURED, False): {Access.MOVE: IN_FLIGHT},
-    (State.CAPTURED, True): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
+    (State.CAPTURED, True): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: IN_FLIGHT},
 }
 # The accesses that end idle loans on the same bytes, and how their message says it.
 VERBS = {Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
