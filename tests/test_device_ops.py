@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -45,9 +46,9 @@ def gate() -> Gate:
 
 def test_building_does_nothing_and_dropping_warns() -> None:
     z = tc.zeros(4)
-    op = tc.memcpy(z, tc.ones(4))
+    ops = [tc.memcpy(z, tc.ones(4))]
     with pytest.warns(tc.DroppedOpWarning, match="`memcpy` was built and never run"):
-        del op
+        ops.clear()
         gc.collect()
     assert z.numpy().sum() == 0
     z[0] = 1
@@ -481,3 +482,20 @@ def test_many_threads_share_tensors_without_losing_an_update() -> None:
         assert sum(threads.map(work, range(8))) > 0
     values = x.numpy()
     assert len(set(values.tolist())) == 1
+
+
+def test_an_op_given_up_says_nothing_and_holds_nothing() -> None:
+    z, x = tc.zeros(8), tc.ones(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op = tc.memcpy(z, x)
+        del op
+        z[0] = 1.0
+        op = tc.memcpy(z, x).then(lambda done: tc.memcpy(done, x))
+        op.discard()
+        z[0] = 1.0
+        assert refused(op.sync).rule == "use-after-move"
+    with pytest.warns(tc.DroppedOpWarning):
+        op = tc.memcpy(z, x)
+        op = tc.value(None)
+    op.sync()

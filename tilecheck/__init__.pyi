@@ -2724,6 +2724,9 @@ class DeviceOp(Generic[Result]):
     def compile(self) -> None:
         ...
 
+    def discard(self) -> None:
+        ...
+
     def prepare(self, stream: Stream | None=None) -> _Prepared:
         ...
 
@@ -2797,10 +2800,23 @@ def dup(source: Tensor[Shared, T, *S]) -> DeviceOp[Tensor[Owned, T, *S]]:
 def memcpy(target: Tensor[Mut, T, *S], source: Any) -> DeviceOp[Tensor[Mut, T, *S]]:
     ...
 
+class _Launcher(Generic[Parameters]):
+    """A kernel on a stream: calling it checks a launch and submits it at once."""
+    stream: Stream
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        ...
+
+    def wait(self) -> None:
+        ...
+
 class Kernel(Generic[Parameters]):
     """A kernel: calling it builds a lazy op, nothing runs yet."""
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> DeviceOp[Any]:
+        ...
+
+    def on(self, stream: Stream) -> _Launcher[Parameters]:
         ...
 
     def where(self, **bindings: int) -> Kernel[Parameters]:
