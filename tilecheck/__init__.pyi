@@ -5250,8 +5250,8 @@ def exp(x: Scalar, /) -> float:
     ...
 
 @overload
-def exp2(x: Tile[T, *S], /) -> Tile[T, *S]:
-    """Elementwise `2 ** x`, the fast exponential of a GPU."""
+def exp2(x: Tile[T, *S], /, *, flush_to_zero: bool=...) -> Tile[T, *S]:
+    """Elementwise `2 ** x`, the fast exponential of a GPU: one instruction if subnormal numbers count as zeros."""
     ...
 
 @overload
@@ -5313,7 +5313,7 @@ def sqrt(x: Scalar, /) -> float:
     ...
 
 @overload
-def rsqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+def rsqrt(x: Tile[T, *S], /, *, flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise `1 / sqrt(x)`: inf at 0, nan below."""
     ...
 
