@@ -16,6 +16,7 @@ from tilecheck.symbolic.smt_nodes import Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Model
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import conjuncts
+from tilecheck.verify.condition import Condition
 from tilecheck.verify.pairs import Mode, Question
 from tilecheck.verify.run import Run
 from tilecheck.verify.values import Access, Array, Check
@@ -66,6 +67,9 @@ class Excuses(Protocol):
 
     def try_on(self, run: Run, suspect: Suspect) -> None:
         """Look for a condition that excuses `suspect`; if there is one, assume it from now on and say so in it."""
+
+    def excuse(self, suspect: Suspect, conditions: Sequence[Condition]) -> None:
+        """Assume `conditions` from now on, because they excuse `suspect`; none excuse nothing."""
 
     def settle(self, run: Run, suspect: Suspect, formulas: Sequence[Term]) -> None:
         """Say in `suspect`, whose `formulas` have no solution under the conditions found, those that are needed."""
