@@ -22,7 +22,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
+from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -105,6 +105,11 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    try:
+        for suspect in overflow.suspects(run, proof.conditions):
+            proof.suspects[suspect.property].append(suspect)
+    except OutOfBudget:
+        late.update(Property)
     _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
@@ -273,7 +278,8 @@ def _lean(proof: Proof) -> None:
     everything = None in doubtful or not doubtful
     given = Answer(Verdict.PROVEN_GIVEN, _texts(proof, Property.SHARED_INITIALISED, ()))
     barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
-    if barrier in _SHOWN and (everything or _reads(proof, names)):
+    arrays = {array.name for array in proof.entry.run.arrays.values()}
+    if barrier in _SHOWN and _reads(proof, arrays if everything else names):
         reason = "a barrier's condition reads an array that may be raced on"
         proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
     elif barrier is Verdict.PROVEN and _reads(proof, excused):
