@@ -1,7 +1,8 @@
 """What a launch of a small kernel costs the host, and the replay of a graph of 100.
 
-An add of 4096 elements: prepared, and built with all checks each time, against `cuLaunchKernel` on arguments packed once
-through cuda.bindings and against numba-cuda's own dispatch.
+An add of 4096 elements against `cuLaunchKernel` on arguments packed once through cuda.bindings and against numba-cuda's
+own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time; and on
+partitions made anew each time.
 """
 
 from __future__ import annotations
@@ -41,11 +42,26 @@ def run(bench: Bench) -> None:
     def checked() -> None:
         kernels.add(pieces, mine[1], mine[2]).run(bench.stream)
 
+    add = kernels.add.on(bench.stream)
+
+    def at_once() -> None:
+        add(pieces, mine[1], mine[2])
+
+    def anew() -> None:
+        add(mine[0].partition(1024), mine[1], mine[2])
+
     against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.8)} if packed is not None else {}
-    checked()
-    side = (checked, bench.stream.synchronize)
-    bench.add(host_line("host cost of a launch with all checks", side, {**against, **peers}, LAUNCHES))
-    bench.add(_graphs(bench, pieces, mine))
+    ways: dict[str, tuple[Run, Run]] = {
+        "with all checks": (at_once, add.wait),
+        "with all checks, an op and a `Running` each time": (checked, bench.stream.synchronize),
+        "with all checks, a partition each time": (anew, add.wait),
+    }
+    for how, side in ways.items():
+        side[0]()
+        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **peers}, LAUNCHES))
+    add.wait()
+    pieces = mine[0].partition(1024)
+    _graphs(bench, pieces, mine)
 
 
 def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:
@@ -72,7 +88,7 @@ def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:
     return launch
 
 
-def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> Line:
+def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> None:
     """Replays of 100 sums that follow one another, one replay behind the other: microseconds of each until all are done."""
     torch, tc = bench.torch, bench.tc
     with tc.CudaGraph.scope(bench.stream) as scope:
@@ -87,7 +103,14 @@ def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> Line:
         for _ in range(NODES):
             torch.add(x, y, out=z)
 
-    def replays() -> None:
+    again = graph.prepare(bench.stream)
+
+    def rounds() -> None:
+        for _ in range(REPLAYS):
+            again()
+        again.wait()
+
+    def ops() -> None:
         for _ in range(REPLAYS):
             graph.launch().run(bench.stream)
         bench.stream.synchronize()
@@ -97,7 +120,8 @@ def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> Line:
             theirs.replay()
         bench.wait()
 
-    own, their = host_turns([(replays, bench.wait), (their_replays, bench.wait)], 1, 11)
-    ratio = median(m / t for t, m in zip(their, own, strict=True))
-    against = (Against("torch's graph", median(their) / REPLAYS, ratio, at_most=1.0),)
-    return Line(f"replay of a graph of {NODES} launches", median(own) / REPLAYS, None, "", against)
+    for item, replays in (("prepared", rounds), ("an op each time", ops)):
+        own, their = host_turns([(replays, bench.wait), (their_replays, bench.wait)], 1, 11)
+        ratio = median(m / t for t, m in zip(their, own, strict=True))
+        against = (Against("torch's graph", median(their) / REPLAYS, ratio, at_most=1.0),)
+        bench.add(Line(f"replay of a graph of {NODES} launches, {item}", median(own) / REPLAYS, None, "", against))

@@ -278,8 +278,8 @@ def _lean(proof: Proof) -> None:
     everything = None in doubtful or not doubtful
     given = Answer(Verdict.PROVEN_GIVEN, _texts(proof, Property.SHARED_INITIALISED, ()))
     barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
-    arrays = {array.name for array in proof.entry.run.arrays.values()}
-    if barrier in _SHOWN and _reads(proof, arrays if everything else names):
+    meets = bool(proof.entry.run.barriers or proof.entry.run.warp_ops)
+    if barrier in _SHOWN and meets and (everything or _reads(proof, names)):
         reason = "a barrier's condition reads an array that may be raced on"
         proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
     elif barrier is Verdict.PROVEN and _reads(proof, excused):
@@ -305,8 +305,15 @@ def _inherit(proof: Proof, name: Property, race: Answer) -> None:
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
-    """Whether a barrier's condition reads one of the arrays as if the block agreed on it."""
-    symbols = {s for point in proof.entry.run.barriers for s in closure([point.guard])}
+    """Whether a barrier's condition reads one of the arrays as if the block agreed on it.
+
+    What a loop carries, and who is still in it, no longer shows where it comes from: it may come from any array read.
+    """
+    run = proof.entry.run
+    symbols = {s for point in run.barriers for s in closure([point.guard])}
+    carried = any(s.applied is None and s.taint in (Taint.DATA, Taint.HAVOC) for s in symbols)
+    if carried and any(a.kind != "write" and a.array.name in names for a in run.accesses):
+        return True
     for applied in (s.applied for s in symbols):
         if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
             name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]

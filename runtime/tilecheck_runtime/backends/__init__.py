@@ -117,9 +117,19 @@ class Graph(Protocol):
 
 
 class Repeat(Protocol):
-    """One launch on one stream, ready to be submitted any number of times."""
+    """One launch or graph on one stream, ready to be submitted any number of times."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether rounds tell of a failure in one place, so that it is not known which one failed."""
+
+    def after(self, events: tuple[Event, ...]) -> bool:
+        """Let the rounds to come follow `events`. False, and nothing done, if one of those may fail unnoticed by them."""
 
     def __call__(self) -> None: ...
+
+    def end(self) -> Event:
+        """The end of the rounds so far."""
 
     def wait(self) -> None:
         """Block until every round is over, then raise the error of one that failed, if any."""
@@ -145,7 +155,7 @@ class Stream(Protocol):
         the work is over.
         """
 
-    def repeat(self, work: Launch, keep: object) -> Repeat:
+    def repeat(self, work: Launch | Graph, keep: object) -> Repeat:
         """`work`, prepared for this stream; `keep` is what it needs."""
 
     def mark(self, after: tuple[Event, ...]) -> Event:

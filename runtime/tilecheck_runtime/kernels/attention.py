@@ -55,8 +55,8 @@ def attention(
         keys = tc.permute_dims(tc.reshape(ks[head, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(f16), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -66,8 +66,8 @@ def attention(
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(f16), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -97,8 +97,8 @@ def attention_bf16(
         keys = tc.permute_dims(tc.reshape(ks[head, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(bf16), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -108,8 +108,8 @@ def attention_bf16(
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(bf16), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -142,8 +142,8 @@ def grouped_attention(
         keys = tc.permute_dims(tc.reshape(ks[group, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(f16), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above
@@ -153,8 +153,8 @@ def grouped_attention(
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(f16), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above
@@ -187,8 +187,8 @@ def grouped_attention_bf16(
         keys = tc.permute_dims(tc.reshape(ks[group, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(bf16), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above
@@ -198,8 +198,8 @@ def grouped_attention_bf16(
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(bf16), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above
