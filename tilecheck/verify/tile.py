@@ -18,6 +18,7 @@ from tilecheck.checked import Fault
 from tilecheck.ir.kernel import Kernel, Opaque, walk
 from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_coverage import coverage
+from tilecheck.verify.tile_dtypes import over_dtypes
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
 from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
@@ -36,8 +37,13 @@ _HARMLESS = ("partial-coverage", "check-in-kernel")
 def check_kernel(
     kernel: Kernel, dims: Mapping[str, int] | None = None, arguments: Mapping[str, Argument] | None = None
 ) -> TileReport:
-    """All tile checks. `dims` are by key; `arguments` fill in what annotations leave open, by parameter name."""
-    special = specialise(kernel, dims or {}, arguments)
+    """All tile checks. `dims` are by key; `arguments` fill in what annotations leave open, by parameter name; of the dtypes
+    that stay open, see `tile_dtypes`.
+    """
+    return over_dtypes(specialise(kernel, dims or {}, arguments), _check)
+
+
+def _check(special: Kernel) -> TileReport:
     inferred = infer(special, parameter_types(special))
     types = dict(inferred.types)
     settled = settle(special, types)
