@@ -122,3 +122,56 @@ def test_nothing_leaks() -> None:
     del again, z, x
     gc.collect()
     assert tc.allocated().count == before
+
+
+# ---- graphs
+
+
+def test_a_prepared_graph_replays_its_work() -> None:
+    x, h, z = tc.ones(64), tc.zeros(64), tc.zeros(64)
+    with tc.CudaGraph.scope() as scope:
+        scope.record(k.plus(h.partition(16), x, x))
+        scope.record(k.plus(z.partition(16), h, x))
+    again = scope.graph.prepare()
+    assert again.stream is scope.graph.stream
+    for value in (1.0, 2.0):
+        x[...] = value
+        again()
+        again()
+        again.wait()
+        assert z.numpy().sum() == 3 * 64 * value
+    assert "graph" in repr(again)
+
+
+def test_rounds_of_a_graph_are_nobody_elses_business_either() -> None:
+    x, z, w = tc.ones(64), tc.zeros(64), tc.zeros(64)
+    graph = tc.memcpy(z, x).graph()
+    again, other = graph.prepare(), graph.prepare(tc.Stream())
+    again()
+    for use in (z.numpy, lambda: k.move(w.partition(16), z), lambda: k.fill(x.partition(16), 2.0), graph.launch, other):
+        with pytest.raises(tc.BorrowError) as caught:
+            use()
+        assert caught.value.rule == "use-in-flight"
+        assert "rounds of it are in flight" in caught.value.points[0]
+    again.wait()
+    graph.launch().sync()
+    other()
+    other.wait()
+    assert z.numpy().sum() == 64
+
+
+def test_a_graph_goes_on_when_rounds_were_dropped() -> None:
+    x, z = tc.ones(64), tc.zeros(64)
+    graph = tc.memcpy(z, x).graph()
+    again = graph.prepare()
+    for _ in range(20):
+        again()
+    del again
+    graph.stream.synchronize()
+    graph.launch().sync()
+    assert z.numpy().sum() == 64
+    with pytest.raises(tc.BorrowError):
+        z.partition(16)
+    del graph
+    gc.collect()
+    z.into_partition(16)

@@ -2728,7 +2728,7 @@ class DeviceOp(Generic[Result]):
         ...
 
 class _Prepared:
-    """One launch, checked once and then repeated at the cost of the driver's own call."""
+    """A launch or a graph, checked once and then repeated at the cost of the driver's own call."""
     stream: Stream
 
     def __call__(self) -> None:
@@ -2742,6 +2742,9 @@ class CudaGraph(Generic[Result]):
     stream: Stream
 
     def launch(self) -> DeviceOp[None]:
+        ...
+
+    def prepare(self, stream: Stream | None=None) -> _Prepared:
         ...
 
     def update(self, op: DeviceOp[U]) -> Running[U]:

@@ -111,11 +111,14 @@ class Packed:
         self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int
     ) -> Callable[[], None]:
         """`launch` with everything but the call done; it keeps the arguments alive."""
-        submit, handle, raw = _bindings().cuLaunchKernel, self._function.handle, self._raw
-        success = _bindings().CUresult.CUDA_SUCCESS
+        driver = _bindings()
+        submit, handle, raw = driver.cuLaunchKernel, self._function.handle, self._raw
+        success, queue = driver.CUresult.CUDA_SUCCESS, driver.CUstream(stream)
+        x, y, z = grid
+        bx, by, bz = block
 
         def launch(keep: Packed = self) -> None:
-            (status,) = submit(handle, *grid, *block, shared, stream, raw, 0)
+            (status,) = submit(handle, x, y, z, bx, by, bz, shared, queue, raw, 0)
             if status is not success and status != success:
                 _ok(f"launch of `{keep._function.name}`", (status,))
 
@@ -324,6 +327,19 @@ class Device:
 
     def launch_graph(self, graph: int, stream: int) -> None:
         _ok("cuGraphLaunch", _bindings().cuGraphLaunch(graph, stream))
+
+    def graph_launch(self, graph: int, stream: int) -> Callable[[], None]:
+        """`launch_graph` with everything but the call done."""
+        driver = _bindings()
+        submit, success = driver.cuGraphLaunch, driver.CUresult.CUDA_SUCCESS
+        executable, queue = driver.CUgraphExec(graph), driver.CUstream(stream)
+
+        def launch() -> None:
+            (status,) = submit(executable, queue)
+            if status is not success and status != success:
+                _ok("cuGraphLaunch", (status,))
+
+        return launch
 
     def free_graph(self, graph: int) -> None:
         _ok("cuGraphExecDestroy", _bindings().cuGraphExecDestroy(graph))

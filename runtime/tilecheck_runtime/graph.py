@@ -13,24 +13,29 @@ is in flight the rules of every `Running` hold.
         scope.record(copy(h.partition(8), x))
         scope.record(copy(z.partition(8), h))
     scope.graph.launch().sync_on(s)
+
+Replays that follow one another and whose results nobody wants in between are cheaper as rounds of `graph.prepare()`.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import LOCK, Loan, State, again, hold, merged, release
+from tilecheck_runtime.ledger import Loan, State, again, become, hold, merged, release
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.unique import Unique
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.prepared import Prepared
 
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
@@ -48,14 +53,19 @@ class CudaGraph(Unique, Generic[R]):
         self._graph = default().graph(tuple(recording.work))
         self._value: Any = value
         self._nodes = len(recording.work)
-        with LOCK:
-            for loan in self._loans:
-                loan.state, loan.owner = State.CAPTURED, None
+        become(self._loans, State.CAPTURED)
         self._accesses = again(self._loans)
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""
         return DeviceOp("`graph.launch`", Replay(self), hold(self._accesses, "`graph.launch`", in_order=True))
+
+    def prepare(self, stream: Stream | None = None) -> Prepared:
+        """The graph, ready to be replayed on `stream`, else on its own, at the cost of the driver's call. See `prepared.py`."""
+        from tilecheck_runtime.prepared import Prepared
+
+        here = self.stream if stream is None else stream
+        return Prepared("graph", self._graph, self._loans, self, here, owner=False)
 
     def update(self, op: DeviceOp[S]) -> Running[S]:
         """Run `op` on the graph's stream, before whatever is launched there next; does not wait."""

@@ -109,9 +109,9 @@ class LaunchOp(DeviceOp[Tensors]):
 
         The arguments stay borrowed, and what they say is checked now, once. See `prepared.py`.
         """
-        from tilecheck_runtime.prepared import Prepared
+        from tilecheck_runtime.prepared import prepare
 
-        return Prepared(self, stream)
+        return prepare(self, stream)
 
     def with_grid(self, *grid: Any) -> LaunchOp:
         """The launch with this grid, checked against its partitions; this op is used up, also by a refusal."""

@@ -10,7 +10,7 @@ one array meet in it. A loan is a byte region, shared or exclusive, in one of th
 - LENT: an array of another library has it; treated as BUILT until that array is gone.
 - RUNNING: submitted and not yet waited for. The host must not touch it; further ops may, because the runtime orders
   them behind it by an event, on any stream.
-- REPEATING: rounds of a prepared launch are in flight. They are queued without looking at the ledger, so everybody else
+- REPEATING: rounds of a prepared launch or graph are in flight. They are queued without looking at the ledger, so everybody else
   keeps off what they write, and leaves alone what they read, until somebody waits.
 - RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
   writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
@@ -165,7 +165,7 @@ class Request:
     backticks; None is what the running line of the user calls it.
 
     `execution` exempts loans of the same execution (a chain on one stream is in order by itself); `exempt` names
-    further loans, those of the graph that is being replayed.
+    further loans, those of the graph that is being replayed, unless rounds of it are in flight.
     """
 
     ledger: Ledger
@@ -300,6 +300,13 @@ def hold(
         return tuple(_enter(request, holder, state, site) for request in requests)
 
 
+def become(loans: Iterable[Loan], state: State) -> None:
+    """Let loans that nobody runs go on as `state`."""
+    with LOCK:
+        for loan in loans:
+            loan.state, loan.owner = state, None
+
+
 def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
     """The loans of one party with one for all that say the same: bytes and exclusiveness. The others end.
 
@@ -368,7 +375,8 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             (loan, rule)
             for loan in loans
             if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
-            if loan.number not in request.exempt and (request.execution is None or loan.owner is not request.execution)
+            if loan.number not in request.exempt or loan.state is State.REPEATING
+            if request.execution is None or loan.owner is not request.execution
             if overlaps(loan.region, request.region)
         ]
         if broken:

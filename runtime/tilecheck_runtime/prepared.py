@@ -1,4 +1,4 @@
-"""Prepared launches: everything checked and packed once, then repeated at the cost of the driver's own call.
+"""Prepared work: a launch or a graph, checked and packed once, then repeated at the cost of the driver's own call.
 
 A prepared launch holds its arguments as a graph does: as long as it exists, what the kernel writes cannot be taken over or
 written by anybody else, and nothing it uses can be moved. The first round after the start or after a `wait` takes the
@@ -10,41 +10,45 @@ runs on them. Until that `wait` nobody else, ops included, may read what the ker
     for _ in range(1000):
         again()
     again.wait()
+
+`graph.prepare()` is the same for the replays of a graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilecheck_runtime import phase
-from tilecheck_runtime.backends import Launch
+from tilecheck_runtime.backends import Graph, Launch
 from tilecheck_runtime.errors import TilecheckError
 from tilecheck_runtime.execution import Execution, Recording
 from tilecheck_runtime.graph import record
-from tilecheck_runtime.ledger import LOCK, State, again, before, grant, release
+from tilecheck_runtime.ledger import LOCK, Loan, State, again, become, before, grant
+from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.unique import Unique
 
 
 class Prepared(Unique):
-    """One kernel launch, ready to be repeated on one stream."""
+    """A kernel launch or a graph called `name`, ready to be repeated on one stream.
 
-    def __init__(self, op: Any, stream: Stream | None) -> None:
+    `kept` is what the work needs. The loans are captured ones; they end with this object if it is their `owner`.
+    """
+
+    def __init__(
+        self, name: str, work: Launch | Graph, loans: Sequence[Loan], kept: object, stream: Stream, *, owner: bool
+    ) -> None:
         phase.refuse_running("prepare")
-        self.stream = next_stream() if stream is None else stream
-        recording = Recording(self.stream, allocates=False)
-        record(op, recording)
-        self._loans = tuple(recording.loans)
-        self._kept = recording.kept
-        (work,) = recording.work
-        assert isinstance(work, Launch)
-        self._name = work.kernel
-        self._set(State.CAPTURED)
+        self.stream = stream
+        self._name = name
+        self._loans = tuple(loans)
+        self._owner = owner
         self._flying = False
-        self._repeat = self.stream._queue.repeat(work, self._kept)
+        self._repeat = self.stream._queue.repeat(work, kept)
 
     def __call__(self) -> None:
-        """Submit the kernel once more, behind its earlier rounds.
+        """Submit the work once more, behind its earlier rounds.
 
         Raises BorrowError for the first round since a `wait`, if somebody holds the arguments.
         """
@@ -68,7 +72,7 @@ class Prepared(Unique):
         with LOCK:
             grant(again(self._loans), f"`{self._name}`", in_order=True)
             earlier = before(self._loans, self)
-            self._set(State.REPEATING)
+            become(self._loans, State.REPEATING)
             self._flying = True
         try:
             for execution in earlier:
@@ -80,19 +84,34 @@ class Prepared(Unique):
 
     def _land(self) -> None:
         self._flying = False
-        self._set(State.CAPTURED)
-
-    def _set(self, state: State) -> None:
-        with LOCK:
-            for loan in self._loans:
-                loan.state, loan.owner = state, None
+        become(self._loans, State.CAPTURED)
 
     def __del__(self) -> None:
-        loans = getattr(self, "_loans", ())
+        loans, owner = getattr(self, "_loans", ()), getattr(self, "_owner", False)
+
+        def over() -> None:
+            # Without the lock, which a finaliser must not wait for.
+            for loan in loans:
+                if owner:
+                    loan.state = State.ENDED
+                elif loan.state is State.REPEATING:
+                    loan.state = State.CAPTURED
+
         if getattr(self, "_flying", False):
-            self._repeat.close(lambda: release(loans))
-        else:
-            release(loans)
+            self._repeat.close(over)
+        elif owner:
+            over()
 
     def __repr__(self) -> str:
-        return f"<prepared launch of `{self._name}` on {self.stream}>"
+        return f"<prepared `{self._name}` on {self.stream}>"
+
+
+def prepare(op: DeviceOp[Any], stream: Stream | None) -> Prepared:
+    """`op.prepare(stream)` of a launch, which is used up."""
+    phase.refuse_running("prepare")
+    recording = Recording(next_stream() if stream is None else stream, allocates=False)
+    record(op, recording)
+    (work,) = recording.work
+    assert isinstance(work, Launch)
+    become(recording.loans, State.CAPTURED)
+    return Prepared(work.kernel, work, recording.loans, recording.kept, recording.stream, owner=True)

@@ -117,7 +117,7 @@ class Graph(Protocol):
 
 
 class Repeat(Protocol):
-    """One launch on one stream, ready to be submitted any number of times."""
+    """One launch or graph on one stream, ready to be submitted any number of times."""
 
     def __call__(self) -> None: ...
 
@@ -145,7 +145,7 @@ class Stream(Protocol):
         the work is over.
         """
 
-    def repeat(self, work: Launch, keep: object) -> Repeat:
+    def repeat(self, work: Launch | Graph, keep: object) -> Repeat:
         """`work`, prepared for this stream; `keep` is what it needs."""
 
     def mark(self, after: tuple[Event, ...]) -> Event:

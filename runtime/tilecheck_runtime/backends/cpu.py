@@ -129,7 +129,7 @@ class CPUStream:
             case _:
                 raise TypeError(f"{work!r} is no work of the CPU")
 
-    def repeat(self, work: Launch, keep: object) -> CPURepeat:
+    def repeat(self, work: Launch | Graph, keep: object) -> CPURepeat:
         return CPURepeat(self, work, keep)
 
     def mark(self, after: tuple[Event, ...]) -> CPUEvent:
@@ -146,9 +146,9 @@ class CPUStream:
 
 
 class CPURepeat:
-    """A launch that is queued again at each call."""
+    """A launch or graph that is queued again at each call."""
 
-    def __init__(self, stream: CPUStream, work: Launch, keep: object) -> None:
+    def __init__(self, stream: CPUStream, work: Launch | Graph, keep: object) -> None:
         self._stream = stream
         self._work = work
         self._keep = keep

@@ -5,7 +5,7 @@ waits only where someone asks. A kernel whose checks stay in place notes a failu
 wait reads: no extra synchronisation, and the context survives.
 
 What a submission needs stays referenced until its event has been seen done, which the device looks at on later
-submissions.
+submissions, a few at a time, and whenever memory is asked for.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import KernelStopped
 from tilecheck_runtime.specialise import Key, Once
 
+# Submissions between two looks at which of them are over.
+LOOK = 16
+
 
 @dataclass(frozen=True, slots=True)
 class CUDABuffer:
@@ -46,13 +49,13 @@ class CUDABuffer:
 
 
 class CUDAEvent:
-    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault record (`report`).
+    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault records (`reports`).
 
     The device holds every event until it has been seen done, so that what a submission needs outlives the submission even
     when nobody waits for it.
     """
 
-    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_report", "handle", "stream")
+    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "handle", "stream")
 
     def __init__(
         self,
@@ -60,14 +63,14 @@ class CUDAEvent:
         handle: int,
         stream: int,
         keep: object,
-        report: Report | None,
+        reports: tuple[Report, ...],
         before: tuple[Event, ...],
     ) -> None:
         self.handle = handle
         self.stream = stream
         self._device = device
         self._keep = keep
-        self._report = report
+        self._reports = reports
         self._before = before
         self._over = False
         self._failure: Exception | None = None
@@ -124,13 +127,13 @@ class CUDAEvent:
         if self._over:
             return
         before, self._before = self._before, ()
-        report, self._report = self._report, None
+        reports, self._reports = self._reports, ()
         # Work behind failed work fails with the same error, as on the CPU.
         for event in before:
             if isinstance(event, CUDAEvent):
                 self._failure = self._failure or event._failure
-        if report is not None:
-            self._failure = self._failure or report.failure()
+        for report in reports:
+            self._failure = self._failure or report.read()
         self._over = True
         self._keep = None
         calls, self._calls = self._calls, []
@@ -151,12 +154,6 @@ class Report:
         self.address = device.record()
         ctypes.c_uint64.from_address(self.address).value = 0
 
-    def failure(self) -> KernelStopped | None:
-        """The error of a check that failed, and the record back to the device."""
-        failure = self.read()
-        self._device.give_record(self.address)
-        return failure
-
     def read(self) -> KernelStopped | None:
         """The error of the check that failed since the last reading."""
         word = ctypes.c_uint64.from_address(self.address)
@@ -169,6 +166,12 @@ class Report:
             f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
             points=(f"{self._path}:{line}: `{source}`" if source else f"{self._path}:{line}: the check stands here",),
         )
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was a record.
+        address = getattr(self, "address", None)
+        if address is not None:
+            self._device.give_record(address)
 
 
 class CUDAStamp:
@@ -190,12 +193,19 @@ class CUDAStamp:
             self._device.free_event(handle)
 
 
-@dataclass(frozen=True, slots=True)
 class CUDAGraph:
-    """Captured work: `handle` is the executable graph, `keep` what it refers to."""
+    """Captured work: `handle` is the executable graph, `keep` what it refers to, `reports` the fault records of its
+    kernels, which its replays share.
+    """
 
-    handle: int
-    keep: object
+    def __init__(self, device: CUDADevice, handle: int, keep: object, reports: tuple[Report, ...]) -> None:
+        self.handle = handle
+        self.reports = reports
+        self._keep = keep
+        self._device = device
+
+    def __del__(self) -> None:
+        self._device.device.free_graph(self.handle)
 
 
 class CUDAStream:
@@ -209,12 +219,13 @@ class CUDAStream:
         """Queue work behind everything submitted to this stream and behind `after`."""
         device = self._device
         self._order(after)
-        report = None
+        reports: tuple[Report, ...] = ()
         match work:
-            case CUDAGraph(handle):
-                device.device.launch_graph(handle, self.handle)
+            case CUDAGraph():
+                device.device.launch_graph(work.handle, self.handle)
+                reports = work.reports
             case Launch():
-                report = device.launch(work, self.handle)
+                reports = device.launch(work, self.handle)
             case Copy():
                 device.copy(work, self.handle)
             case Upload():
@@ -223,15 +234,15 @@ class CUDAStream:
                 device.read(work, self.handle)
             case _:
                 raise TypeError(f"{work!r} is no work of the GPU")
-        return self._event((keep, work), report, after)
+        return self._event((keep, work), reports, after)
 
-    def repeat(self, work: Launch, keep: object) -> CUDARepeat:
+    def repeat(self, work: Launch | Graph, keep: object) -> CUDARepeat:
         return CUDARepeat(self._device, self, work, keep)
 
     def mark(self, after: tuple[Event, ...]) -> CUDAEvent:
         """The end of everything submitted so far and of `after`."""
         self._order(after)
-        return self._event(None, None, after)
+        return self._event(None, (), after)
 
     def stamp(self) -> CUDAStamp:
         return CUDAStamp(self._device, self.handle)
@@ -241,7 +252,7 @@ class CUDAStream:
 
     def keep(self, needed: object) -> CUDAEvent:
         """Hold on to `needed` until everything submitted so far is over: the end of that."""
-        return self._event(needed, None, ())
+        return self._event(needed, (), ())
 
     def _order(self, after: tuple[Event, ...]) -> None:
         device = self._device.device
@@ -252,26 +263,33 @@ class CUDAStream:
             elif event.stream != self.handle:
                 device.wait_event(self.handle, event.handle)
 
-    def _event(self, keep: object, report: Report | None, after: tuple[Event, ...]) -> CUDAEvent:
+    def _event(self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...]) -> CUDAEvent:
         device = self._device.device
         handle = self._device.fresh_event()
         device.record(handle, self.handle)
-        event = CUDAEvent(self._device, handle, self.handle, keep, report, after)
+        event = CUDAEvent(self._device, handle, self.handle, keep, reports, after)
         self._device.holds(event)
         return event
 
 
 class CUDARepeat:
-    """A launch whose arguments are packed: a call is one call of the driver."""
+    """A launch whose arguments are packed, or a graph: a call is one call of the driver."""
 
-    def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch, keep: object) -> None:
+    def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch | Graph, keep: object) -> None:
         device.device.enter()
-        program: Program | SimtProgram | TileProgram = work.program
         self._device = device
         self._stream = stream
         self._keep = keep
-        self._report = Report(device, work.kernel, program.kernel.path) if program.checks else None
-        record = self._report.address if self._report is not None else 0
+        self._reports: tuple[Report, ...] = ()
+        if isinstance(work, CUDAGraph):
+            self._reports = work.reports
+            self._launch = device.device.graph_launch(work.handle, stream.handle)
+            return
+        assert isinstance(work, Launch)
+        program: Program | SimtProgram | TileProgram = work.program
+        if program.checks:
+            self._reports = (Report(device, work.kernel, program.kernel.path),)
+        record = self._reports[0].address if self._reports else 0
         self._launch = program.bound(work, stream.handle, record)
 
     def __call__(self) -> None:
@@ -279,12 +297,12 @@ class CUDARepeat:
 
     def wait(self) -> None:
         self._device.device.wait_stream(self._stream.handle)
-        failure = self._report.read() if self._report is not None else None
-        if failure is not None:
-            raise failure
+        for failure in [report.read() for report in self._reports]:
+            if failure is not None:
+                raise failure
 
     def close(self, over: Callable[[], None]) -> None:
-        self._stream.keep((self._keep, self._report)).let_go(over)
+        self._stream.keep((self._keep, self._reports)).let_go(over)
 
 
 class CUDADevice:
@@ -300,8 +318,11 @@ class CUDADevice:
         self._events: deque[int] = deque()
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
+        self._look_at = LOOK
         self._watcher: ThreadPoolExecutor | None = None
         self._scratch: CUDABuffer | None = None
+        self._capture = 0
+        self._capturing = threading.Lock()
 
     # ---- bytes
 
@@ -349,23 +370,25 @@ class CUDADevice:
         return CUDAStream(self, self.device.new_stream())
 
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
-        """Capture the work on a stream of its own; it runs when the graph is submitted."""
-        stream = self.device.new_stream()
-        self.device.begin_capture(stream)
-        try:
-            for item in work:
-                match item:
-                    case Launch():
-                        self.launch(item, stream)
-                    case Copy():
-                        self.copy(item, stream)
-                    case Upload():
-                        self.write(item, stream)
-                    case Download():
-                        self.read(item, stream)
-        finally:
-            handle = self.device.end_capture(stream)
-        return CUDAGraph(handle, work)
+        """Capture the work on a stream that serves for nothing else; it runs when the graph is submitted."""
+        reports: list[Report] = []
+        with self._capturing:
+            stream = self._capture = self._capture or self.device.new_stream()
+            self.device.begin_capture(stream)
+            try:
+                for item in work:
+                    match item:
+                        case Launch():
+                            reports += self.launch(item, stream)
+                        case Copy():
+                            self.copy(item, stream)
+                        case Upload():
+                            self.write(item, stream)
+                        case Download():
+                            self.read(item, stream)
+            finally:
+                handle = self.device.end_capture(stream)
+        return CUDAGraph(self, handle, work, tuple(reports))
 
     # ---- work
 
@@ -391,12 +414,15 @@ class CUDADevice:
         """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
         return SimtProgram(self.device, report.kernel, function, block, shared, Once())
 
-    def launch(self, work: Launch, stream: int) -> Report | None:
+    def launch(self, work: Launch, stream: int) -> tuple[Report, ...]:
         """Submit a kernel; its fault record if it has checks."""
         program: Program | SimtProgram | TileProgram = work.program
-        report = Report(self, work.kernel, program.kernel.path) if program.checks else None
-        program.launch(work, stream, report.address if report is not None else 0)
-        return report
+        if not program.checks:
+            program.launch(work, stream, 0)
+            return ()
+        report = Report(self, work.kernel, program.kernel.path)
+        program.launch(work, stream, report.address)
+        return (report,)
 
     def copy(self, work: Copy, stream: int) -> None:
         if _contiguous(work.target) and _contiguous(work.source):
@@ -431,17 +457,20 @@ class CUDADevice:
         return self.device.new_event()
 
     def holds(self, event: CUDAEvent) -> None:
-        """Keep `event` until it is done; let go of those that are."""
+        """Keep `event` until it is done; now and then let go of those that are."""
         with self._lock:
             self._pending.append(event)
-        self.look()
+            due = len(self._pending) >= self._look_at
+        if due:
+            self.look()
 
     def look(self) -> None:
         """Let go of what the events that are done kept."""
         finished: list[CUDAEvent] = []
         with self._lock:
-            while len(self._pending) > 1 and self._pending[0].done():
+            while self._pending and self._pending[0].done():
                 finished.append(self._pending.popleft())
+            self._look_at = len(self._pending) + LOOK
         # Dropped outside the lock: the last reference to a buffer may go with them.
         finished.clear()
 

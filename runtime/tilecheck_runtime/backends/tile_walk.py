@@ -25,17 +25,28 @@ def walk_lines(
     tiles per streamed axis, `name` begins every variable.
     """
     lines: list[str] = []
-    inside: list[str] = []
+    inside: dict[int, str] = {}
+
+    def take(target: str, divisor: str, group: int = 1) -> None:
+        """`target` is how often `divisor` goes into the number, in whole groups; what is left stays in the number."""
+        if group == 1 and divisor == "1":
+            lines.append(f"{target} = {number}")
+            return
+        whole = quotient(number, divisor) if group == 1 else f"{quotient(number, f'{group} * {divisor}')} * {group}"
+        lines.append(f"{target} = {whole}")
+        lines.append(f"{number} = {number} - {target} * {divisor}")
+
     for axis, group in enumerate(groups):
-        rest = " * ".join([*counts[axis + 1 :], *inside]) or "1"
-        lines.append(f"{name}_f{axis} = {quotient(number, f'{group} * {rest}')} * {group}")
-        lines.append(f"{number} = {number} - {name}_f{axis} * {rest}")
-        lines.append(f"{name}_i{axis} = min({group}, {counts[axis]} - {name}_f{axis})")
-        inside.append(f"{name}_i{axis}")
+        take(f"{name}_f{axis}", " * ".join([*counts[axis + 1 :], *inside.values()]) or "1", group)
+        # A group of one tile has one place inside, and needs no number for it.
+        if group != 1:
+            lines.append(f"{name}_i{axis} = min({group}, {counts[axis]} - {name}_f{axis})")
+            inside[axis] = f"{name}_i{axis}"
     places: list[str] = []
     for axis in range(len(groups)):
-        rest = " * ".join(inside[axis + 1 :]) or "1"
-        lines.append(f"{name}_o{axis} = {quotient(number, rest)}")
-        lines.append(f"{number} = {number} - {name}_o{axis} * ({rest})")
-        places.append(f"{name}_f{axis} + {name}_o{axis}")
+        if axis in inside:
+            take(f"{name}_o{axis}", " * ".join(i for other, i in inside.items() if other > axis) or "1")
+            places.append(f"{name}_f{axis} + {name}_o{axis}")
+        else:
+            places.append(f"{name}_f{axis}")
     return lines, places
