@@ -19,6 +19,7 @@ import numpy as np
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
+from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.ledger import Loan
@@ -180,7 +181,7 @@ def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> Non
         assert variable is not None
         if variable.among and dtype not in variable.among:
             raise LaunchRefused(
-                f"{argument.name} holds {dtype}, `{kernel.name}` wants {' or '.join(variable.among)}",
+                f"{argument.name} holds {dtype}, `{kernel.name}` wants {either(variable.among)}",
                 f"convert it: `{argument.param.name}.astype(tc.{variable.among[-1]})`",
                 rule="dtype-mismatch",
             )

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilecheck.checked import Fault
+from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import Kernel, Opaque, walk
 from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_coverage import coverage
-from tilecheck.verify.tile_dtypes import over_dtypes
+from tilecheck.verify.tile_dtypes import launch_faults, over_dtypes
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
 from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
@@ -41,6 +42,11 @@ def check_kernel(
     that stay open, see `tile_dtypes`.
     """
     return over_dtypes(specialise(kernel, dims or {}, arguments), _check)
+
+
+def check_launch(report: TileReport, dtypes: Mapping[str, str], at: Span) -> tuple[Fault, ...]:
+    """What the dtypes of a launch at `at`, by parameter, break in the kernel of `report`, which leaves them open."""
+    return tuple(launch_faults(report.kernel, dtypes, at, report.faults, _check))
 
 
 def _check(special: Kernel) -> TileReport:

@@ -211,15 +211,48 @@ def _general(fault: Fault, free: Sequence[Open], tried: Mapping[tuple[str, ...],
     return replace(fault, message=words.pop()) if len(words) == 1 else fault
 
 
+def launch_faults(
+    kernel: Kernel, dtypes: Mapping[str, str], at: Span, known: Sequence[Fault], check: Check
+) -> Iterator[Fault]:
+    """What is wrong with a launch of `kernel` whose arguments have these dtypes, by parameter; `known` is said already."""
+    given: dict[str, str] = {}
+    for group in open_dtypes(kernel):
+        seen = [(name, dtypes[name]) for name in group.params if name in dtypes]
+        said = " and ".join(f"`{name}` is {dtype}" for name, dtype in seen)
+        wanted = either(group.among)
+        if len({dtype for _, dtype in seen}) > 1:
+            message = f"{said}, but in `{kernel.name}` both are {group.shown}, one dtype"
+            yield Fault("dtype-mismatch", message, at, None, (), "convert one with `astype`")
+            return
+        if any(dtype not in group.among for _, dtype in seen):
+            message = f"{said}, but `{kernel.name}` takes {wanted}"
+            yield Fault("dtype-mismatch", message, at, None, (), f"convert with `astype(tc.{group.among[-1]})`")
+            return
+        for _, dtype in seen[:1]:
+            given.update(dict.fromkeys(group.params, dtype))
+    params = tuple(
+        replace(p, dtype=given.get(p.name, p.dtype)) if isinstance(p, TensorParam) else p for p in kernel.params
+    )
+    said = " and ".join(f"`{name}` is {dtype}" for name, dtype in dtypes.items())
+    for fault in over_dtypes(replace(kernel, params=params), check).faults:
+        if _place(fault) not in map(_place, known):
+            label = (Label(fault.span, "here"),) if fault.span.path == at.path else ()
+            yield Fault(fault.rule, f"{said} at this launch of `{kernel.name}`: {fault.message}", at, None, label)
+
+
+def either(names: Sequence[str]) -> str:
+    """`f16, bf16 or f32`."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+
+
 def shown_dtypes(kernel: Kernel) -> tuple[str, ...]:
     """What a kernel leaves open, in words."""
-    return tuple(
-        f"{group.shown}, the dtype of {' and '.join(f'`{name}`' for name in group.params)}"
-        f"{', is ' + ' or '.join(group.among) if group.listed else ' is any that fits'}"
-        if group.shown != f"`{group.params[0]}`"
-        else f"the dtype of {group.shown} is any that fits"
-        for group in open_dtypes(kernel)
-    )
+    found: list[str] = []
+    for group in open_dtypes(kernel):
+        names = " and ".join(f"`{name}`" for name in group.params)
+        one = "" if group.shown == names else f", {group.shown},"
+        found.append(f"the dtype of {names}{one} is {either(group.among) if group.listed else 'any that fits'}")
+    return tuple(found)
 
 
 assert set(_ORDER) == set(DTYPES)
