@@ -24,8 +24,9 @@ from tilecheck.ir.kernel import (
     TensorParam,
     walk,
 )
+from tilecheck.ir.printer import show
 
-HEAD = "import numpy as np\nfrom numba import cuda, float32, int32\nimport numba\n"
+HEAD = "import math\nimport numpy as np\nfrom numba import cuda, float32, int32\nimport numba\n"
 
 
 def kernels(text: str, **modules: str) -> tuple[Kernel, ...]:
@@ -258,3 +259,14 @@ def test_annotated_kernels_keep_their_contract() -> None:
         found.track == "simt" and found.options["block"] == (8, 4) and found.options["requires"] == "a.size >= c.size"
     )
     assert c.access == "Mut" and found.dims[c.extents[0]].size == 8 and a.extents == (None,) and n.kind == "int"
+
+
+def test_an_unread_call_gets_the_value_of_an_element_not_its_array() -> None:
+    found = kernel("@cuda.jit\ndef k(a, b, f):\n    i = cuda.grid(1)\n    a[i] = mystery(b[i] + 1, a[1:], f)\n")
+    (unread,) = nodes(found, simt.Unread)
+    assert unread.touches == ("a", "f") and [show(element) for element in unread.elements] == ["b[i]"]
+
+
+def test_an_argument_of_a_scalar_function_is_no_array() -> None:
+    found = kernel("@cuda.jit\ndef k(a, x):\n    a[0] = math.sin(x)\n")
+    assert [type(param).__name__ for param in found.params] == ["TensorParam", "ScalarParam"]

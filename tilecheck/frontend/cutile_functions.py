@@ -17,7 +17,7 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_shapes import TileShapes
 from tilecheck.frontend.cutile_values import Tile, View, ceil_div, met
-from tilecheck.frontend.numba_exprs import names_in
+from tilecheck.frontend.numba_build import names_in
 from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
     Binary,

@@ -11,7 +11,7 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_functions import RMW, TileFunctions
 from tilecheck.frontend.cutile_values import Loaded, Tile, View, at_lane, axes_of, ceil_div, is_one, moved, rebuilt
-from tilecheck.frontend.numba_exprs import names_in
+from tilecheck.frontend.numba_build import names_in
 from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
     Assign,

@@ -23,8 +23,24 @@ from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, ModuleValue, Ref, Scope, parameters
 from tilecheck.frontend.syntax import parts
 from tilecheck.ir.host_array import HostArray
-from tilecheck.ir.kernel import Assign, Const, DimDecl, DimRef, Expr, Name, Opaque, OpCall, Param, Stmt, TupleExpr, walk
-from tilecheck.ir.simt import AllocArray, Atomic, BarrierValue, Load, SubArray, ThreadVar, Unread, Warp
+from tilecheck.ir.kernel import (
+    Assign,
+    Const,
+    DimDecl,
+    DimRef,
+    Expr,
+    Extent,
+    Name,
+    Node,
+    Opaque,
+    OpCall,
+    Param,
+    Stmt,
+    TupleExpr,
+    children,
+    walk,
+)
+from tilecheck.ir.simt import AllocArray, Atomic, BarrierValue, Load, SliceExpr, SubArray, ThreadVar, Unread, Warp
 
 MAX_DEPTH = 16
 MAX_INLINES = 400
@@ -255,9 +271,17 @@ class Builder:
             values.append(value)
         return values
 
-    def unread(self, reason: str, span: Span, touches: tuple[str, ...] | None, *, barrier: bool) -> None:
+    def unread(
+        self,
+        reason: str,
+        span: Span,
+        touches: tuple[str, ...] | None,
+        *,
+        barrier: bool,
+        elements: tuple[Expr, ...] = (),
+    ) -> None:
         """Say that something here could not be read."""
-        self.emit(Unread(reason, touches, barrier, span=span))
+        self.emit(Unread(reason, touches, barrier, elements, span=span))
 
     # ---- constants as expressions
 
@@ -327,3 +351,33 @@ def stable(value: Expr) -> bool:
         isinstance(node, _EFFECTS) or (isinstance(node, Name) and not node.id.startswith(("%", "::")))
         for node in walk(value)
     )
+
+
+def names_in(*values: Node) -> tuple[str, ...]:
+    """The variables that occur in `values`, sorted."""
+    return tuple(sorted({node.id for value in values for node in walk(value) if isinstance(node, Name)}))
+
+
+def handed(*values: Expr) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
+    """What a call gets with the arguments `values`: the variables that it gets as they are, and the elements of arrays
+    that it gets the values of. `f(a, b[i] + 1)` gets `a` and the value of `b[i]`, and cannot touch `b`.
+    """
+    names: set[str] = set()
+    elements: list[Expr] = []
+    work: list[Node] = list(reversed(values))
+    while work:
+        value = work.pop()
+        if isinstance(value, Name):
+            names.add(value.id)
+        elif isinstance(value, Load):
+            elements.append(value)
+        elif isinstance(value, SubArray) and not any(_cuts(part) for part in value.index):
+            elements.append(Load(value.array, value.index, span=value.span))
+        elif not isinstance(value, Extent):
+            work.extend(reversed(list(children(value))))
+    return tuple(sorted(names)), tuple(elements)
+
+
+def _cuts(part: Node) -> bool:
+    """Whether a part of an index leaves an axis: a slice or an ellipsis."""
+    return isinstance(part, SliceExpr) or (isinstance(part, Const) and part.value == "...")

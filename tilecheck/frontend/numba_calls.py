@@ -16,8 +16,8 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.host_arrays import dtype_name
-from tilecheck.frontend.numba_build import const_array, settled
-from tilecheck.frontend.numba_exprs import Expressions, names_in
+from tilecheck.frontend.numba_build import const_array, handed, names_in, settled
+from tilecheck.frontend.numba_exprs import Expressions
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Binary, Const, Do, Expr, Extent, Name, Opaque, OpCall, Select, TupleExpr
@@ -130,7 +130,8 @@ class Calls(Expressions):
         if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
             values.append(self.array(node.func.value))
         barrier = not name.startswith(_WITHOUT_BARRIERS)
-        self.unread(f"calls `{name}`, which could not be read", span, names_in(*values), barrier=barrier)
+        names, elements = handed(*values)
+        self.unread(f"calls `{name}`, which could not be read", span, names, barrier=barrier, elements=elements)
         return Opaque(f"the result of `{name}`", span=span)
 
     # ---- library functions

@@ -36,7 +36,6 @@ from tilecheck.ir.kernel import (
     Stmt,
     TupleExpr,
     Unary,
-    walk,
 )
 from tilecheck.ir.simt import Load, SliceExpr, SubArray
 
@@ -387,8 +386,3 @@ class Expressions(Builder, ABC):
 
 def _is_ellipsis(part: Node) -> bool:
     return isinstance(part, Const) and part.value == "..."
-
-
-def names_in(*values: Node) -> tuple[str, ...]:
-    """The variables that occur in `values`, sorted."""
-    return tuple(sorted({node.id for value in values for node in walk(value) if isinstance(node, Name)}))

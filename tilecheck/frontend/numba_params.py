@@ -190,8 +190,8 @@ def array_names(body: tuple[Stmt, ...]) -> set[str]:
                 pass
             case Extent(array=base):
                 pass
-            case OpCall(op=op, args=(base, *_)) if op in _VIEW_CALLS:
-                pass
+            case OpCall(op=op, args=(first, *_)) if op in _VIEW_CALLS:
+                base = first
             case AllocArray(name=name):
                 used.add(name)
             case Assign(target=target, value=value):

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.numba_build import settled
+from tilecheck.frontend.numba_build import names_in, settled
 from tilecheck.frontend.numba_calls import Calls
-from tilecheck.frontend.numba_exprs import binary_symbol, names_in
+from tilecheck.frontend.numba_exprs import binary_symbol
 from tilecheck.frontend.scopes import ClassValue, FunctionValue, ModuleValue, Ref
 from tilecheck.ir.kernel import (
     Assert,

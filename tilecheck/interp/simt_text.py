@@ -218,7 +218,9 @@ class Writer:
                 self.line(f"yield ({kind}, {self._where(node)}, {payload})")
             case Fence(scope=scope):
                 self.line(f"t.fence(device={scope != 'block'})")
-            case Unread(reason=reason):
+            case Unread(reason=reason, elements=elements):
+                for element in elements:
+                    self.line(self.expr(element))
                 self.line(f"R.inexact({reason!r})")
             case _:
                 self.line(f"R.inexact({type(node).__name__!r})")

@@ -150,10 +150,11 @@ class Fence(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unread(Node):
-    """A statement that could not be read. `writes` names the arrays that it may touch, None for any of them;
-    `barrier` says whether it may hold one.
+    """A statement that could not be read. `touches` names the arrays that it may touch, None for any of them; `elements`
+    are the loads that it was handed the values of; `barrier` says whether it may hold one.
     """
 
     reason: str
     touches: tuple[str, ...] | None = None
     barrier: bool = True
+    elements: tuple[Expr, ...] = ()

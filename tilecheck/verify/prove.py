@@ -273,7 +273,8 @@ def _lean(proof: Proof) -> None:
     everything = None in doubtful or not doubtful
     given = Answer(Verdict.PROVEN_GIVEN, _texts(proof, Property.SHARED_INITIALISED, ()))
     barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
-    if barrier in _SHOWN and (everything or _reads(proof, names)):
+    meets = bool(proof.entry.run.barriers or proof.entry.run.warp_ops)
+    if barrier in _SHOWN and meets and (everything or _reads(proof, names)):
         reason = "a barrier's condition reads an array that may be raced on"
         proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
     elif barrier is Verdict.PROVEN and _reads(proof, excused):

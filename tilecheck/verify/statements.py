@@ -246,6 +246,13 @@ def _allocate(run: Run, state: State, node: AllocArray) -> Array:
 
 def _unread(run: Run, state: State, node: Unread) -> None:
     touched: set[Array] = set()
+    for element in node.elements:
+        if views(evaluate(run, state, element)):
+            run.gap(node.reason, node, *_MEMORY)
+        if isinstance(element, Load) and element.field is None:
+            # An element of an array of records is handed over by reference.
+            found = views(evaluate(run, state, element.array))
+            touched |= {view.array for _, view in found if view.array.dtype is None}
     if node.touches is None:
         touched = set(run.arrays.values())
     else:

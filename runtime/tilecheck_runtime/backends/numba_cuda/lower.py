@@ -72,6 +72,7 @@ def lower(
         low = Lowering(report, facts, maps or {}, threads, depth, warpgroups and capability == (9, 0))
         low.block_ids()
         low.body(report.kernel.body)
+        low.settle_places()
         return low
 
     low = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))

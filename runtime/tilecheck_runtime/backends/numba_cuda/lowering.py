@@ -41,7 +41,9 @@ from tilecheck_runtime.backends.numba_cuda.reduction import Site
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
 from tilecheck_runtime.backends.numba_cuda.scalars import scalar_text
 from tilecheck_runtime.backends.numba_cuda.source import Writer
-from tilecheck_runtime.backends.numba_cuda.staging import Ahead, Staging, Use, find_stagings, settle_staging
+from tilecheck_runtime.backends.numba_cuda.staging import Ahead, Search, Staging, find_stagings, settle_staging
+from tilecheck_runtime.backends.numba_cuda.standing import Standing, find_standing, fresh, still_staged
+from tilecheck_runtime.backends.numba_cuda.swizzle import ALIGNMENT, Swizzled
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held
 
@@ -78,15 +80,20 @@ class Lowering:
             if access.rung == "in-place":
                 self.in_place.setdefault(access.node, []).append(access.axis)
         self.depth = depth
-        stagings = find_stagings(self.kernel, self.types, facts) if depth.stages else ()
+        search = Search(self.kernel, self.types, facts)
+        stagings = find_stagings(search, self.kernel) if depth.stages else ()
+        standing = find_standing(search, self.kernel, stagings)
         staged = tuple(product for staging in stagings for product in staging.products)
-        grouped = self._grouped(stagings) if warpgroups else None
+        grouped = self._grouped(stagings, standing) if warpgroups else None
         tall = any(staging.ahead(product) == (False, True) for staging in stagings for product in staging.products)
         self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped, tall)
         settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
         self.stagings = {staging.loop: staging for staging in settled if staging.uses}
         self.rings: dict[For, Ring] = {}
+        self.standing = still_staged(standing, tuple(self.stagings.values())) if self.plan.grouped else {}
         self.unspoken = frozenset(value for staging in self.stagings.values() for value in staging.unspoken)
+        self.unspoken |= {value for tile in self.standing.values() for value in tile.by_way_of}
+        self._places: dict[str, str] = {}
         self._renamed: dict[str, str] = {}
         self.out = Writer()
         self.checks = False
@@ -101,12 +108,18 @@ class Lowering:
         self._loops = 0
         self.returns: list[tuple[str | None, bool]] = []
 
-    def _grouped(self, stagings: Sequence[Staging]) -> int | None:
+    def _grouped(self, stagings: Sequence[Staging], standing: Mapping[str, Standing]) -> int | None:
         """The threads of a block whose warpgroups compute all of the kernel's products; None if they cannot."""
+        stand = {product for tile in standing.values() for product in tile.products}
         products = [node for node in self.types if isinstance(node, OpCall | Binary) and node.op in PRODUCTS]
         counts: set[int | None] = set()
         for node in products:
-            if not isinstance(node, OpCall) or not any(staging.ahead(node)[1] for staging in stagings):
+            if not isinstance(node, OpCall):
+                return None
+            staging = next((staging for staging in stagings if staging.ahead(node)[1]), None)
+            if staging is None:
+                return None
+            if not (staging.ahead(node)[0] or node in stand or fresh(node.args[0], staging.loop)):
                 return None
             left = self.tile_type(node.args[0])
             counts.add(warpgroup.threads_for(left.dtype.name, tile_shape(self.tile_type(node)), tile_shape(left)[-1]))
@@ -143,13 +156,35 @@ class Lowering:
         yield
         del self._renamed[name]
 
-    def ring_of(self, operand: Expr) -> tuple[Use, Ring] | None:
-        """How a product takes `operand` if it ran ahead, and the stages it stands in; None if it comes in registers."""
+    def in_shared(self, operand: Expr) -> tuple[Swizzled, bool, str] | None:
+        """The form, whether it is transposed, and the offset of an operand that stands in shared memory; None if it comes
+        in registers.
+        """
         for loop, ring in self.rings.items():
             use = self.stagings[loop].uses.get(operand)
             if use is not None:
-                return use, ring
+                return use.ahead.form, use.transposed, arrived(self, ring, use.ahead)
+        if isinstance(operand, Name) and operand.id in self.standing:
+            tile = self.standing[operand.id]
+            return tile.load.form, tile.transposed, self.place_of(tile)
         return None
+
+    def runs_ahead(self, operand: Expr) -> bool:
+        """Whether `operand` is a tile of the loop that is being lowered, and is there already."""
+        return any(operand in self.stagings[loop].uses for loop in self.rings)
+
+    def place_of(self, tile: Standing) -> str:
+        """The offset of a standing tile, as text."""
+        if tile.variable not in self._places:
+            self._places[tile.variable] = self.out.fresh("place")
+        return f"int64({self._places[tile.variable]})"
+
+    def settle_places(self) -> None:
+        """Find room for the standing tiles, behind all that ops and loops use in turns."""
+        for variable, name in self._places.items():
+            base = -(-self.out.shared_bytes // ALIGNMENT) * ALIGNMENT
+            self.out.constant(name, base)
+            self.out.shares(ALIGNMENT + base + self.standing[variable].load.form.size)
 
     def ring_of_load(self, load: OpCall) -> tuple[Ahead, str] | None:
         """A load that ran ahead and goes to registers in this round, and the offset of its tile; None if it did not."""

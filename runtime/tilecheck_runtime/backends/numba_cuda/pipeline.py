@@ -41,6 +41,7 @@ from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value
 from tilecheck_runtime.backends.numba_cuda.shared import barrier
 from tilecheck_runtime.backends.numba_cuda.staging import Ahead, Staging
+from tilecheck_runtime.backends.numba_cuda.standing import Standing
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
@@ -172,7 +173,25 @@ def _next(place: str, ring: str, last: int, size: int) -> str:
     return f"int64({ring}) if {place} == {ring} + {last} else {place} + {size}"
 
 
+def stand(low: Lowering, tile: Standing) -> None:
+    """Bring a tile to where it stands. The loops that read it wait for copies as old as this one in their first round."""
+    for test in _tests(low, tile.load):
+        low.fault_unless(test, tile.load.load.span.line)
+    _copy(low, tile.load, low.place_of(tile))
+    low.out.line(f"{_effect(low, 'commit')}()")
+
+
 def _fetch(low: Lowering, load: Ahead, offset: str) -> None:
+    tests = _tests(low, load)
+    if not tests:
+        _copy(low, load, offset)
+        return
+    # The round that the check belongs to will report it; until then nothing outside is read.
+    with low.out.block(f"if {' and '.join(tests)}:"):
+        _copy(low, load, offset)
+
+
+def _copy(low: Lowering, load: Ahead, offset: str) -> None:
     permute = low.view_order(load.load)
     what = swizzle.Fetch(load.form, tile_shape(low.tile_type(load.load)), load.axes, load.whole, low.plan.threads)
 
@@ -183,14 +202,7 @@ def _fetch(low: Lowering, load: Ahead, offset: str) -> None:
 
     name = low.out.intrinsic("fetch", what, 5, None, build)
     base, extents, strides = place(low, load.array, permute, False)
-    call = f"{name}({base}, {extents}, {strides}, {index_text(low, load.load.args[1:])}, {offset})"
-    tests = _tests(low, load)
-    if not tests:
-        low.out.line(call)
-        return
-    # The round that the check belongs to will report it; until then nothing outside is read.
-    with low.out.block(f"if {' and '.join(tests)}:"):
-        low.out.line(call)
+    low.out.line(f"{name}({base}, {extents}, {strides}, {index_text(low, load.load.args[1:])}, {offset})")
 
 
 def _tests(low: Lowering, load: Ahead) -> list[str]:

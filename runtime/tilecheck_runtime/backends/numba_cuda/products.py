@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck_runtime.backends.numba_cuda import matrix, warpgroup
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, fits_fragments
-from tilecheck_runtime.backends.numba_cuda.pipeline import arrived, finisher
+from tilecheck_runtime.backends.numba_cuda.pipeline import finisher
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import Value, work_dtype
 from tilecheck_runtime.backends.numba_cuda.tiles import Held, cast_held, convert, fill
@@ -24,7 +24,7 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
     """`mma(x, y, acc)` and `x @ y`, on tensor cores where they take the dtype and the extents divide."""
     kind = low.tile_type(node)
     shape = tile_shape(kind)
-    if low.ring_of(x) is not None or low.ring_of(y) is not None:
+    if low.runs_ahead(x) or low.runs_ahead(y):
         assert isinstance(node, OpCall) and accumulator is not None
         return _staged_product(low, node, (x, y), accumulator)
     a, b = low.tile(x, None), low.tile(y, None)
@@ -63,7 +63,7 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
 
 
 def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accumulator: Expr) -> Held:
-    """`mma` with operands that run ahead: their tiles stand in shared memory."""
+    """`mma` with an operand that runs ahead: its tile stands in shared memory."""
     target = low.plan.accumulator(node)
     assert target is not None
     inner = tile_shape(low.tile_type(operands[0]))[-1]
@@ -71,16 +71,16 @@ def _staged_product(low: Lowering, node: OpCall, operands: Sequence[Expr], accum
     forms: list[matrix.Operand] = []
     texts: list[str] = []
     for operand, own in zip(operands, (low.plan.left(node), None), strict=True):
-        found = low.ring_of(operand)
+        found = low.in_shared(operand)
         if found is None:
             held = low.tile(operand, own)
             held = held if own is None else convert(low, held, own)
             forms.append(matrix.Operand(held.layout, ready=own is not None))
             texts.append(held.name)
         else:
-            use, ring = found
-            forms.append(matrix.Operand(None, use.ahead.form, use.transposed))
-            texts.append(arrived(low, ring, use.ahead))
+            form, transposed, text = found
+            forms.append(matrix.Operand(None, form, transposed))
+            texts.append(text)
     shapes = (target.shape[-2], inner), (inner, target.shape[-1])
     held_shapes = [shape for form, shape in zip(forms, shapes, strict=True) if form.moves]
     low.out.shares(sum(matrix.shared_bytes(dtype, *shape) for shape in held_shapes))

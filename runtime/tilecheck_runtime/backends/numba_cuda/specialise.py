@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilecheck.ir.compilers import PRODUCTS
-from tilecheck.ir.kernel import Binary as Infix
-from tilecheck.ir.kernel import Kernel, OpCall, TensorParam, walk
+from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
@@ -94,10 +92,7 @@ def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tu
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    # Of two products in a row by warpgroups, those of attention in tiles of 128 x 128 came out wrong on an H200, for a
-    # reason not yet found; kernels of one product were right in every shape tried there.
-    products = sum(isinstance(n, OpCall | Infix) and n.op in PRODUCTS for n in walk(*kernel.body))
-    lowered = lower(report, facts_of(kernel, key), maps=maps, capability=capability, warpgroups=products == 1)
+    lowered = lower(report, facts_of(kernel, key), maps=maps, capability=capability)
     binary = build(
         lowered.name,
         lowered.source,

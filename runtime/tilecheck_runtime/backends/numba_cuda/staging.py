@@ -46,6 +46,7 @@ from tilecheck.ir.kernel import (
     OpCall,
     Return,
     Select,
+    Stmt,
     TensorParam,
     TupleExpr,
     Unary,
@@ -118,7 +119,7 @@ class Staging:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """An operand traced to its load: the view's axes that are its last two, and the readings of variables on the way."""
 
     operand: Expr
@@ -128,7 +129,7 @@ class _Found:
     names: tuple[Name, ...]
 
 
-class _Search:
+class Search:
     """One kernel's facts, as the search asks for them."""
 
     def __init__(self, kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str, Facts]) -> None:
@@ -137,7 +138,7 @@ class _Search:
         self.shared = {p.name for p in kernel.params if isinstance(p, TensorParam) and p.access is Access.SHARED}
         loops = [node for node in walk(*kernel.body) if isinstance(node, For)]
         reads = Counter(node.id for node in walk(*kernel.body) if isinstance(node, Name))
-        local = {loop: dict(_local(loop)) for loop in loops}
+        local = {loop: dict(local_values(loop.body)) for loop in loops}
         inside = Counter(name for values in local.values() for name, (_, count) in values.items() for _ in range(count))
         # The variables that a loop gives a value in each round and nobody reads in another place: name to value, readings.
         self.local = {
@@ -149,17 +150,17 @@ class _Search:
         kind = self.types.get(expr)
         return tile_shape(kind) if isinstance(kind, TileType) else None
 
-    def trace(self, operand: Expr, product: OpCall, loop: For) -> _Found | None:
-        """The load that `operand` of a product in `loop` renames."""
+    def trace(self, operand: Expr, product: OpCall, values: Mapping[str, tuple[Expr, int]]) -> Found | None:
+        """The load that `operand` of a product renames, by way of variables with known `values`."""
         names: list[Name] = []
         steps: list[OpCall] = []
         expr = operand
         while not (isinstance(expr, OpCall) and expr.op == "load_tile"):
             if isinstance(expr, Name):
-                if expr.id not in self.local[loop]:
+                if expr.id not in values:
                     return None
                 names.append(expr)
-                expr = self.local[loop][expr.id][0]
+                expr = values[expr.id][0]
             elif isinstance(expr, OpCall) and expr.op in _RENAMING:
                 steps.append(expr)
                 expr = expr.args[0]
@@ -177,7 +178,7 @@ class _Search:
         ends = self.shape(operand)
         if len(axes) != 2 or ends is None or ends[-2:] != tuple(shape[a] for a in axes):
             return None
-        return _Found(operand, product, expr, axes, tuple(names))
+        return Found(operand, product, expr, axes, tuple(names))
 
     def _renamed(self, step: OpCall, axes: tuple[int, ...]) -> tuple[int, ...] | None:
         """The axes of extent above 1 after `step`, given those before."""
@@ -217,14 +218,18 @@ class _Search:
 
     def ahead(self, load: OpCall, axes: tuple[int, ...], loop: For, changing: frozenset[str]) -> Ahead | None:
         """A load as one that runs ahead, None if something speaks against it; `axes` are its rows and columns, if two."""
+        if not all(self._foreseen(index, loop, changing) for index in load.args[1:]):
+            return None
+        return self.copied(load, axes)
+
+    def copied(self, load: OpCall, axes: tuple[int, ...]) -> Ahead | None:
+        """A load whose tile `cp.async` can bring to shared memory, None if it cannot."""
         view = self.types.get(load.args[0])
         shape = self.shape(load)
         if not isinstance(view, ViewType) or shape is None or view.array not in self.shared:
             return None
         facts = self.facts[view.array]
         if facts.dtype not in TENSOR_DTYPES:
-            return None
-        if not all(self._foreseen(index, loop, changing) for index in load.args[1:]):
             return None
         neighbours = [axis for axis in axes if view.permute[axis] == facts.neighbours]
         if not neighbours or len(axes) != 2:
@@ -247,16 +252,16 @@ class _Search:
         return True
 
 
-def _local(loop: For) -> Iterator[tuple[str, tuple[Expr, int]]]:
-    """The variables assigned once in a loop, by a statement of its body, before all their readings in it; with the value
+def local_values(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Expr, int]]]:
+    """The variables assigned once in `body`, by a statement of its own, before all their readings in it; with the value
     and how many readings there are.
     """
-    targets = Counter(node.target for node in walk(*loop.body) if isinstance(node, Assign | For | ForIndices))
-    for place, statement in enumerate(loop.body):
+    targets = Counter(node.target for node in walk(*body) if isinstance(node, Assign | For | ForIndices))
+    for place, statement in enumerate(body):
         if isinstance(statement, Assign) and targets[statement.target] == 1:
             early, late = (
                 sum(isinstance(node, Name) and node.id == statement.target for node in walk(*part))
-                for part in (loop.body[: place + 1], loop.body[place + 1 :])
+                for part in (body[: place + 1], body[place + 1 :])
             )
             if not early:
                 yield statement.target, (statement.value, late)
@@ -267,26 +272,25 @@ def _adds_nothing(pad: str | float | None) -> bool:
     return pad in (None, "zero") or (isinstance(pad, int | float) and pad == 0 and copysign(1, pad) > 0)
 
 
-def find_stagings(kernel: Kernel, types: Mapping[Node, Type], facts: Mapping[str, Facts]) -> tuple[Staging, ...]:
+def find_stagings(search: Search, kernel: Kernel) -> tuple[Staging, ...]:
     """What could run ahead, loop by loop."""
-    search = _Search(kernel, types, facts)
     found = (_in_loop(search, loop) for loop in walk(*kernel.body) if isinstance(loop, For))
     return tuple(staging for staging in found if staging.uses)
 
 
-def _in_loop(search: _Search, loop: For) -> Staging:
+def _in_loop(search: Search, loop: For) -> Staging:
     changing = assigned(loop.body)
     left_early = any(isinstance(node, Break | Continue | Return) for node in walk(*loop.body))
     if not search.climbs(loop.step) or left_early or loop.target in changing:
         return Staging(loop, {}, {})
     own = [s.value for s in loop.body if isinstance(s, Assign)]
-    traced: list[_Found] = []
+    traced: list[Found] = []
     aheads: dict[Node, Ahead] = {}
     for product in walk(*own):
         if not (isinstance(product, OpCall) and product.op == "mma"):
             continue
         for operand in product.args[:2]:
-            found = search.trace(operand, product, loop)
+            found = search.trace(operand, product, search.local[loop])
             ahead = (
                 None
                 if found is None
@@ -317,7 +321,7 @@ def _in_loop(search: _Search, loop: For) -> Staging:
     return Staging(loop, uses, taken)
 
 
-def _nobody_else(search: _Search, loop: For, traced: Sequence[_Found]) -> list[_Found]:
+def _nobody_else(search: Search, loop: For, traced: Sequence[Found]) -> list[Found]:
     """The operands whose variables nobody else reads; a load with another reader is needed in registers anyway."""
     kept = list(traced)
     while True:

@@ -36,7 +36,7 @@ from tilecheck.ir.types import (
     TupleType,
 )
 from tilecheck_runtime.backends.numba_cuda import accesses, mapped, reductions, tiles
-from tilecheck_runtime.backends.numba_cuda.pipeline import pipelined
+from tilecheck_runtime.backends.numba_cuda.pipeline import pipelined, stand
 from tilecheck_runtime.backends.numba_cuda.scalars import literal
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.backends.numba_cuda.tiles import cast_held
@@ -105,6 +105,9 @@ def _before(low: Lowering, loop: Node) -> None:
 
 def _assign(low: Lowering, target: str, value: Expr) -> None:
     if value in low.unspoken:
+        return
+    if target in low.standing:
+        stand(low, low.standing[target])
         return
     kind = low.types.get(value)
     if isinstance(kind, TileType):
