@@ -28,14 +28,6 @@ class BN(Dim): ...
 class BK(Dim): ...
 
 
-def product(xs: View[Factor, BM, BK], ys: View[Factor, BK, BN], i: int, j: int) -> Tile[f32, BM, BN]:
-    """Tile (i, j) of x @ y."""
-    acc = tc.zeros(BM, BN, dtype=f32)
-    for k in range(xs.num_tiles(1)):
-        acc = tc.mma(xs[i, k], ys[k, j], acc)
-    return acc
-
-
 def product_nt(xs: View[Factor, BM, BK], ys: View[Factor, BN, BK], i: int, j: int) -> Tile[f32, BM, BN]:
     """Tile (i, j) of x @ y^T."""
     acc = tc.zeros(BM, BN, dtype=f32)
@@ -47,8 +39,12 @@ def product_nt(xs: View[Factor, BM, BK], ys: View[Factor, BN, BK], i: int, j: in
 @tc.kernel(requires="x.shape[1] == y.shape[0]")
 def gemm(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]) -> None:
     """z = x @ y."""
+    i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
-    z.store(product(xs, ys, tc.block_id(0), tc.block_id(1)))
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tc.mma(xs[i, k], ys[k, j], acc)
+    z.store(acc)
 
 
 @tc.kernel(requires="x.shape[0] == y.shape[0]")
