@@ -1,7 +1,8 @@
 """What a launch of a small kernel costs the host, and the replay of a graph of 100.
 
-An add of 4096 elements: prepared, and built with all checks each time, against `cuLaunchKernel` on arguments packed once
-through cuda.bindings and against numba-cuda's own dispatch.
+An add of 4096 elements against `cuLaunchKernel` on arguments packed once through cuda.bindings and against numba-cuda's
+own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time; and on
+partitions made anew each time.
 """
 
 from __future__ import annotations
@@ -41,10 +42,25 @@ def run(bench: Bench) -> None:
     def checked() -> None:
         kernels.add(pieces, mine[1], mine[2]).run(bench.stream)
 
+    add = kernels.add.on(bench.stream)
+
+    def at_once() -> None:
+        add(pieces, mine[1], mine[2])
+
+    def anew() -> None:
+        add(mine[0].partition(1024), mine[1], mine[2])
+
     against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.8)} if packed is not None else {}
-    checked()
-    side = (checked, bench.stream.synchronize)
-    bench.add(host_line("host cost of a launch with all checks", side, {**against, **peers}, LAUNCHES))
+    ways: dict[str, tuple[Run, Run]] = {
+        "with all checks": (at_once, add.wait),
+        "with all checks, an op and a `Running` each time": (checked, bench.stream.synchronize),
+        "with all checks, a partition each time": (anew, add.wait),
+    }
+    for how, side in ways.items():
+        side[0]()
+        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **peers}, LAUNCHES))
+    add.wait()
+    pieces = mine[0].partition(1024)
     _graphs(bench, pieces, mine)
 
 

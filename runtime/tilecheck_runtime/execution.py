@@ -47,9 +47,9 @@ class Execution:
         Raises BorrowError if one of those waits for this execution itself.
         """
         with LOCK:
-            earlier = [owner for owner in before(loans, self) if isinstance(owner, Execution)]
+            earlier = before(loans, self)
             # What was submitted whole waits for nothing that has yet to be.
-            unfinished = {other for other in earlier if not other.submitted}
+            unfinished = {other for other in earlier if isinstance(other, Execution) and not other.submitted}
             for other in unfinished:
                 if self in _all_waited_for(other):
                     raise BorrowError(
@@ -61,8 +61,7 @@ class Execution:
             for loan in loans:
                 loan.ledger.start(loan, self, self.stream._number)
             self.loans += loans
-        for other in earlier:
-            self._pending.append(other.event())
+        self._pending += [other.event() for other in earlier]
         self.waits_for -= unfinished
 
     def follow(self, other: Execution) -> None:

@@ -9,6 +9,7 @@ look at a frame's locals keeps them alive.
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import os
 import sys
@@ -40,6 +41,12 @@ def here() -> Site:
     """The line of the user's code that is running."""
     frame = _user_frame()
     return Site("<unknown>", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+
+
+def in_del() -> bool:
+    """Whether the user's code is at a `del` statement: what ends there was dropped by name. For finalisers."""
+    frame = _user_frame()
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("DELETE_")
 
 
 def subject(otherwise: str = "the tensor") -> str:

@@ -289,7 +289,7 @@ def _environment(fn: FunctionType, seen: set[int]) -> Iterator[Hashable]:
     if id(fn) in seen:
         return
     seen.add(id(fn))
-    names = set(_names(fn.__code__))
+    names = set(names_of(fn.__code__))
     scope: dict[str, Any] = {name: fn.__globals__[name] for name in names if name in fn.__globals__}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
@@ -317,8 +317,9 @@ def _meaning(name: str, value: Any, attributes: set[str], seen: set[int], depth:
         yield (name, id(type(value)))
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_of(code: CodeType) -> Iterator[str]:
+    """The global names and attributes that a function and what is nested in it mention."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from names_of(constant)

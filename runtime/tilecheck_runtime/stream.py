@@ -24,6 +24,7 @@ from tilecheck_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.execution import Execution
+    from tilecheck_runtime.launcher import Launcher
 
 _numbers = count(1)
 
@@ -35,17 +36,26 @@ class Stream:
         self._queue = default().stream()
         self._number = next(_numbers)
         self._executions: weakref.WeakSet[Execution] = weakref.WeakSet()
+        self._launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
         self._lock = threading.Lock()
+
+    def _settles(self, launcher: Launcher) -> None:
+        """Let `synchronize` end the borrows of `launcher` too."""
+        with self._lock:
+            self._launchers.add(launcher)
 
     def synchronize(self) -> None:
         """Wait for everything submitted so far, as if each `Running` of it had been waited for. Errors stay with theirs."""
         phase.refuse_running("synchronize")
         with self._lock:
             executions = list(self._executions)
+            launchers = list(self._launchers)
         self._queue.mark(()).wait()
         for execution in executions:
             if execution.over():
                 execution.release()
+        for launcher in launchers:
+            launcher.settle()
 
     def __repr__(self) -> str:
         return f"<Stream {self._number}>"

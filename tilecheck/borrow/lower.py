@@ -22,7 +22,7 @@ from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
-from tilecheck.borrow.types import value_of_type
+from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY
 from tilecheck.checked import Fault
@@ -131,6 +131,8 @@ class _Statements(Expressions):
             tensor = tensor_annotation(param.name, param.annotation, self.program.find, {})
             if tensor is not None:
                 value = Array("tilecheck", tensor.dtype, None, tensor.access)
+            else:
+                value = value_of_annotation(param.annotation) or NOTHING
         if param.type is not None:
             value = value_of_type(param.type) or value
         kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
@@ -333,6 +335,8 @@ class _Statements(Expressions):
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
             self._with(rest, body, span)
             self.where, self.scope = outer
+            if operand.var is not None:
+                self.emit(flow.Seal(operand.var, span=item.span))
         else:
             self._with(rest, body, span)
 

@@ -53,6 +53,13 @@ class Kernel:
         """Build the lazy op of a launch. Raises what the runtime refuses: shapes, grids, aliases, borrow state."""
         return import_module("tilecheck_runtime.launch").build(self, args, kwargs)
 
+    def on(self, stream: Any) -> Any:
+        """The kernel bound to a stream: each call is checked like any other and submitted at once, without an op.
+
+        What its launches use is in flight until its `wait()` or the stream's `synchronize()`.
+        """
+        return import_module("tilecheck_runtime.launcher").Launcher(self, stream)
+
     def __getitem__(self, configuration: object) -> NoReturn:
         """numba's launch configuration has no place here. Raises `UsageError`."""
         raise UsageError(

@@ -6,7 +6,8 @@ loops, row-major and mixed-radix positions, tree reductions.
 
 - one product m = x*y: zero, one, sign, and m >= x, m >= y for positive factors, m >= 2*y for x >= 2;
 - two products m = u*x, n = u*y that share the factors u >= 1: equal if x == y, and m + u <= n if x < y;
-- q = x // d and r = x % d for d >= 1: x == q*d + r and 0 <= r < d.
+- q = x // d and r = x % d for d >= 1: x == q*d + r and 0 <= r < d;
+- tiles numbered in bands (`smt_bands.py`).
 
 Every lemma is true of integers, so `unsat` means unsat. `sat` means only that the lemmas were not enough or that there
 is a counterexample, which is then searched with concrete factors (`smt_solver.py`).
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import combinations
 
+from tilecheck.symbolic.smt_bands import lemmas_of
 from tilecheck.symbolic.smt_nodes import Term
 from tilecheck.symbolic.smt_read import subterms
 from tilecheck.symbolic.smt_terms import (
@@ -58,7 +60,9 @@ def lemmas(formulas: Iterable[Term], keep_time: Callable[[], None] = lambda: Non
     known: dict[Term, None] = {}
     pairs: set[tuple[Term, Term]] = set()
     quotients: set[tuple[Term, Term]] = set()
-    fresh = [t for t in subterms(formulas) if nonlinear(t)]
+    everything = subterms(formulas)
+    result.extend(lemmas_of(everything))
+    fresh = [t for t in (*everything, *subterms(result)) if nonlinear(t)]
     weights: dict[Term, set[int]] = {}
     for _ in range(_ROUNDS):
         if not fresh:

@@ -145,7 +145,7 @@ def product(parts: Iterable[Term]) -> Term:
     return intern("mul", items)
 
 
-def _split(term: Term, divisor: Term) -> tuple[Term, Term]:
+def split(term: Term, divisor: Term) -> tuple[Term, Term]:
     """`term == quotient * divisor + rest` with as much in the quotient as the form shows."""
     const, weights = _linear(term)
     if divisor.kind == "const":
@@ -183,7 +183,7 @@ def div(left: Term, right: Term) -> Term:
             return div(scale(left, -1), num(-right.const))
     elif right.low is None or right.low < 1:
         return intern("div", (left, right))
-    quotient, rest = _split(left, right)
+    quotient, rest = split(left, right)
     if (
         rest.low is not None
         and rest.low >= 0
@@ -210,7 +210,7 @@ def mod(left: Term, right: Term) -> Term:
             return scale(mod(scale(left, -1), num(-right.const)), -1)
     elif right.low is None or right.low < 1:
         return intern("mod", (left, right))
-    _, rest = _split(left, right)
+    _, rest = split(left, right)
     if (
         rest.low is not None
         and rest.low >= 0

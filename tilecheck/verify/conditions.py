@@ -21,6 +21,7 @@ from tilecheck.symbolic.smt_terms import (
     value_of,
 )
 from tilecheck.verify.condition import Condition, at_least, unique
+from tilecheck.verify.cutile_owner import band_conditions
 from tilecheck.verify.pairs import about_one
 from tilecheck.verify.run import Run
 from tilecheck.verify.suspects import Standing, Suspect
@@ -80,6 +81,9 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
     casts = list(unique(for_casts(run, suspect)))
     others = list(islice(unique(vocabulary(run, suspect)), _MOST_SINGLE))
     formulas = [*suspect.question.formulas, *assumed]
+    bands: tuple[Condition, ...] = ()
+    if run.kernel.track == "cutile" and suspect.first is not None:
+        bands = tuple(c for c in unique(band_conditions(run, suspect.first)) if c.term not in assumed)
     # A cast that may not fit comes first: it would leave only coarser conditions for the rest.
     attempts: Iterator[tuple[Condition, ...]] = chain(
         ((condition,) for condition in casts),
@@ -87,6 +91,9 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
         ((condition,) for condition in others),
         combinations(others[:_PAIRED], 2),
     )
+    if bands:
+        # Without them a band of tiles may be empty, and nothing is known of a place in it.
+        attempts = chain((bands,), ((*bands, condition) for condition in others))
     for chosen in attempts:
         terms = [condition.term for condition in chosen]
         if run.solver.refutes([*formulas, *terms], _QUERY_MS) and leaves_room(run, suspect, assumed, chosen):

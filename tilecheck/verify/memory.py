@@ -70,8 +70,11 @@ def integer_range(dtype: str | None) -> tuple[int | None, int | None] | None:
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def place(view: View, positions: Sequence[Position]) -> tuple[View, tuple[Check, ...]] | None:
-    """`view[positions]` and the checks it needs; None if there are more positions than axes or one is no integer."""
+def place(view: View, positions: Sequence[Position], *, wraps: bool = True) -> tuple[View, tuple[Check, ...]] | None:
+    """`view[positions]` and the checks it needs; None if there are more positions than axes or one is no integer.
+
+    `wraps` is off for cuTile, which counts nothing from the end.
+    """
     axes: list[Axis] = []
     checks: list[Check] = []
     rest = list(positions)
@@ -95,7 +98,7 @@ def place(view: View, positions: Sequence[Position]) -> tuple[View, tuple[Check,
             return None
         checks.append(Check(wanted, axis.length))
         at = wanted
-        if at.low is None or at.low < 0:
+        if wraps and (at.low is None or at.low < 0):
             at = ite(ge0(at), at, add(at, axis.length))
         axes.append(Fixed(add(axis.start, mul(axis.step, at))))
     return View(view.array, tuple(axes)), tuple(checks)
@@ -149,7 +152,7 @@ def record(
         guard = conj(state.guard, cond) if cond is not None else state.guard
         if guard is FALSE or not run.recording:
             continue
-        placed = place(view, positions)
+        placed = place(view, positions, wraps=run.wraps)
         if placed is None:
             run.gap(f"the index of `{view.array.name}` could not be followed", node, array=view.array)
             continue
@@ -196,7 +199,7 @@ def load(run: Run, state: State, target: Value, positions: Sequence[Position], m
 
 def _load(run: Run, state: State, view: View, positions: Sequence[Position], member: str | None) -> Value:
     array = view.array
-    placed = place(view, positions)
+    placed = place(view, positions, wraps=run.wraps)
     if placed is None:
         return Unknown("a load at an unknown index")
     if placed[0].free:

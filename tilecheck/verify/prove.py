@@ -300,8 +300,15 @@ def _inherit(proof: Proof, name: Property, race: Answer) -> None:
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
-    """Whether a barrier's condition reads one of the arrays as if the block agreed on it."""
-    symbols = {s for point in proof.entry.run.barriers for s in closure([point.guard])}
+    """Whether a barrier's condition reads one of the arrays as if the block agreed on it.
+
+    What a loop carries, and who is still in it, no longer shows where it comes from: it may come from any array read.
+    """
+    run = proof.entry.run
+    symbols = {s for point in run.barriers for s in closure([point.guard])}
+    carried = any(s.applied is None and s.taint in (Taint.DATA, Taint.HAVOC) for s in symbols)
+    if carried and any(a.kind != "write" and a.array.name in names for a in run.accesses):
+        return True
     for applied in (s.applied for s in symbols):
         if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
             name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]

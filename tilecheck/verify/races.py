@@ -15,7 +15,10 @@ from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
-from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, ge0, lt, ne, neg, scale
+from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, scale
+from tilecheck.verify.condition import Condition
+from tilecheck.verify.conditions import leaves_room
+from tilecheck.verify.cutile_owner import conditions_apart, inside
 from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.locks import kept_apart
 from tilecheck.verify.masks import named, same
@@ -54,7 +57,13 @@ def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
             raise OutOfBudget
         groups.setdefault((pair.first.array, pair.mode), []).append(pair)
     open_ones: Counter[Array] = Counter()
-    for (array, mode), members in groups.items():
+    for (array, mode), grouped in groups.items():
+        members: list[Pair] = []
+        for found in _by_block(run, grouped, excuses) if _of_tiles(run, mode) else grouped:
+            if isinstance(found, Suspect):
+                yield found
+            else:
+                members.append(found)
         for start in range(0, len(members), _BATCH):
             chunk = members[start : start + _BATCH]
             if open_ones[array] >= _ENOUGH:
@@ -70,6 +79,10 @@ def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
                     open_ones[array] += _ENOUGH if suspect.standing is Standing.LAUNCH else 1
                 if open_ones[array] >= _ENOUGH:
                     break
+
+
+def _of_tiles(run: Run, mode: Mode) -> bool:
+    return run.kernel.track == "cutile" and mode is Mode.OTHER_BLOCK
 
 
 def distinct(accesses: Sequence[Access]) -> list[Access]:
@@ -145,11 +158,31 @@ def _collision(pairing: Pairing, pair: Pair) -> Term:
 
 def _inside(run: Run, access: Access) -> list[Term]:
     """That a tile begins inside of its array, which is asked apart: one that does not is undefined behaviour."""
-    if run.kernel.track != "cutile" or len(access.index) != len(access.array.extents):
-        return []
-    return [
-        part for x, extent in zip(access.index, access.array.extents, strict=True) for part in (ge0(x), lt(x, extent))
-    ]
+    return inside(access) if run.kernel.track == "cutile" else []
+
+
+def _by_block(run: Run, members: Sequence[Pair], excuses: Excuses) -> Iterator[Pair | Suspect]:
+    """The pairs of tile accesses whose block cannot be read off the element, and suspects for those that need launch
+    conditions for that.
+    """
+    likely: tuple[Condition, ...] = ()
+    for pair in members:
+        first, second = pair.first, pair.second
+        found = None
+        if len(first.index) == len(second.index):
+            found = conditions_apart(run, first, second, likely)
+        if found is None:
+            yield pair
+        elif found:
+            base = Suspect(
+                Property.RACE_FREE, "data-race", Standing.UNKNOWN, first.node, "", first.array, first, second, pair.mode
+            )
+            if leaves_room(run, base, excuses.terms, found):
+                excuses.excuse(base, found)
+                likely = found
+                yield base
+            else:
+                yield pair
 
 
 def _between(run: Run, pair: Pair) -> list[Crossing]:

@@ -234,6 +234,8 @@ class Run:
         self.kernel = kernel
         self.solver = solver
         self.shared_bytes = shared_bytes
+        # Whether a negative index counts from the end once, as it does for numba.
+        self.wraps = kernel.track != "cutile"
         self.usage = usage
         self.symbols = symbols
         self.dims = dims

@@ -210,11 +210,12 @@ def _power(symbols: Symbols, x: Term, y: Term, left: Value, right: Value) -> Val
 
 
 def power_of_two(symbols: Symbols, exponent: Term) -> Term:
-    """`2 ** exponent`; exact for exponents from 0 to 32."""
+    """`2 ** exponent`; exact for exponents from 0 to 32. A shift by less than 0 is not defined: it may be anything."""
     value = value_of(exponent)
     if value is not None and 0 <= value < 64:
         return num(1 << value)
-    made = symbols.apply("bits <<", Level.GRID, (exponent,), Taint.NONE, low=1, label="pow2")
+    low = 1 if exponent.low is not None and exponent.low >= 0 else None
+    made = symbols.apply("bits <<", Level.GRID, (exponent,), Taint.NONE, low=low, label="pow2")
     assert made.symbol is not None
     if not made.symbol.facts:
         power_of_two_facts(made, exponent)

@@ -16,6 +16,7 @@ from tilecheck.symbolic.smt_nodes import Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Model
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import conjuncts
+from tilecheck.verify.condition import Condition
 from tilecheck.verify.pairs import Mode, Question
 from tilecheck.verify.run import Run
 from tilecheck.verify.values import Access, Array, Check
@@ -67,6 +68,9 @@ class Excuses(Protocol):
     def try_on(self, run: Run, suspect: Suspect) -> None:
         """Look for a condition that excuses `suspect`; if there is one, assume it from now on and say so in it."""
 
+    def excuse(self, suspect: Suspect, conditions: Sequence[Condition]) -> None:
+        """Assume `conditions` from now on, because they excuse `suspect`; none excuse nothing."""
+
     def settle(self, run: Run, suspect: Suspect, formulas: Sequence[Term]) -> None:
         """Say in `suspect`, whose `formulas` have no solution under the conditions found, those that are needed."""
 
@@ -88,7 +92,7 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
     if any(by_data):
         if len(accesses) == 2 and by_data[0] != by_data[1]:
             return Standing.DATA, "a data-dependent index against a fixed one"
-        if len(accesses) == 2 and any(access.update for access in accesses):
+        if len(accesses) == 2 and any(access.update or _asks_itself(access) for access in accesses):
             return Standing.DATA, "a read-modify-write at a data-dependent index"
         array = accesses[0].array.name
         return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
@@ -97,6 +101,15 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
     if not any(_is_memory(symbol) for symbol in (*question.first, *question.second)):
         return Standing.DATA, "the condition depends on a floating-point value"
     return Standing.DATA, "the condition depends on array contents"
+
+
+def _asks_itself(access: Access) -> bool:
+    """Whether a write depends on what stood there: `if d < a[k]: a[k] = d`, done by several threads, loses values."""
+    if access.kind != "write":
+        return False
+    loads = (s.applied for s in closure([access.guard]) if s.applied is not None)
+    start = f"load {access.array.name} at "
+    return any(load.function.startswith(start) and load.arguments == access.index for load in loads)
 
 
 def _is_memory(symbol: Symbol) -> bool:

@@ -31,6 +31,7 @@ from tilecheck.symbolic.smt_terms import (
     mod,
     mul,
     num,
+    product,
     scale,
     scale_down,
     sub,
@@ -38,6 +39,7 @@ from tilecheck.symbolic.smt_terms import (
     variable,
 )
 from tilecheck.verify.condition import Condition, at_least, words
+from tilecheck.verify.cutile_owner import counted
 from tilecheck.verify.pairs import Mode
 from tilecheck.verify.ranges import most, wrapped_arguments
 from tilecheck.verify.run import AXES, LARGEST_BLOCK, Run
@@ -102,6 +104,8 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     mine = _owner(length)
     others = [e for e in extents if _owner(e) != mine]
     numbers = constants([position])
+    if run.kernel.track == "cutile":
+        yield from _row_by_row(run, length, position)
     if value_of(length) is None:
         if position.kind == "const":
             yield at_least(length, num(position.const + 1))
@@ -243,6 +247,21 @@ def _block_per_tile(run: Run, array: Array, index: Sequence[Term]) -> Iterator[C
         texts.append(shown if whole else f"(({shown} + {words(tile)} - 1) // {words(tile)})")
     grid = run.dims.grid[axes[0]]
     yield Condition(f"{words(grid)} <= {' * '.join(texts)}", le(grid, counts))
+
+
+def _row_by_row(run: Run, length: Term, position: Term) -> Iterator[Condition]:
+    """That blocks numbered row by row have no more rows than an array has tiles, for `tile * (block // columns)`."""
+    for part, weight in linear_parts(position)[1]:
+        scaled = part.parts if part.kind == "mul" else (part,)
+        for row in scaled:
+            if row.kind != "div" or row.parts[0] not in run.dims.at or row.parts[1].level is not Level.GRID:
+                continue
+            others = list(scaled)
+            others.remove(row)
+            tile, columns = scale(product(others), abs(weight)), row.parts[1]
+            grid, rows = run.dims.grid[run.dims.at.index(row.parts[0])], div(add(length, add(tile, num(-1))), tile)
+            if grid.kind != "const" and tile.level is Level.GRID:
+                yield Condition(f"{words(grid)} <= {counted(rows)} * {counted(columns)}", le(grid, mul(rows, columns)))
 
 
 def _tile_of(position: Term, named: Sequence[object]) -> Term:

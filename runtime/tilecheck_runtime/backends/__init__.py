@@ -119,7 +119,17 @@ class Graph(Protocol):
 class Repeat(Protocol):
     """One launch or graph on one stream, ready to be submitted any number of times."""
 
+    @property
+    def shares(self) -> bool:
+        """Whether rounds tell of a failure in one place, so that it is not known which one failed."""
+
+    def after(self, events: tuple[Event, ...]) -> bool:
+        """Let the rounds to come follow `events`. False, and nothing done, if one of those may fail unnoticed by them."""
+
     def __call__(self) -> None: ...
+
+    def end(self) -> Event:
+        """The end of the rounds so far."""
 
     def wait(self) -> None:
         """Block until every round is over, then raise the error of one that failed, if any."""

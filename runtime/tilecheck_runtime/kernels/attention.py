@@ -56,8 +56,8 @@ def attention(
         keys = tc.permute_dims(tc.reshape(ks[head, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(z.dtype), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -67,8 +67,8 @@ def attention(
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(z.dtype), tc.reshape(vs[head, j, 0], BN, D), acc * decay)
         highest = above
@@ -101,8 +101,8 @@ def grouped_attention(
         keys = tc.permute_dims(tc.reshape(ks[group, j, 0], BN, D), (1, 0))
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32))
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True) * steep)
-        weights = tc.exp2(scores * steep - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores * steep - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(z.dtype), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above
@@ -112,8 +112,8 @@ def grouped_attention(
         scores = tc.mma(queries, keys, tc.zeros(ROWS, BN, dtype=f32)) * steep
         scores = tc.where(columns <= rows, scores, -1e30)
         above = tc.maximum(highest, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(highest - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(highest - above, flush_to_zero=True)
         total = total * decay + tc.sum(weights, axis=1, keepdims=True)
         acc = tc.mma(weights.astype(z.dtype), tc.reshape(vs[group, j, 0], BN, D), acc * decay)
         highest = above

@@ -62,8 +62,8 @@ def decode_split(
         scores = tc.mma(queries, keys, tc.zeros(BM, BN, dtype=f32)) * steep
         scores = tc.where(tc.expand_dims(at, 0) < length, scores, -1e30)
         above = tc.maximum(top, tc.max(scores, axis=1, keepdims=True))
-        weights = tc.exp2(scores - above)
-        decay = tc.exp2(top - above)
+        weights = tc.exp2(scores - above, flush_to_zero=True)
+        decay = tc.exp2(top - above, flush_to_zero=True)
         weight = weight * decay + tc.sum(weights, axis=1, keepdims=True)
         values = tc.where(tc.expand_dims(at, 1) < length, tc.reshape(vs[head, j, 0], BN, D), 0)
         acc = tc.mma(weights.astype(q.dtype), values, acc * decay)
@@ -89,8 +89,8 @@ def decode_merge(
     acc = tc.zeros(One, BM, D, dtype=f32)
     for p in range(ps.num_tiles(1)):
         above = tc.maximum(top, hs[head, p, 0])
-        decay = tc.exp2(top - above)
-        rise = tc.exp2(hs[head, p, 0] - above)
+        decay = tc.exp2(top - above, flush_to_zero=True)
+        rise = tc.exp2(hs[head, p, 0] - above, flush_to_zero=True)
         weight = weight * decay + ts[head, p, 0] * rise
         acc = acc * decay + ps[head, p, 0] * rise
         top = above
