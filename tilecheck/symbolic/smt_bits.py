@@ -87,7 +87,10 @@ class _Translation:
                 case "bits ^":
                     return parts[0] ^ parts[1]
                 case _:
-                    return self._number(1) << parts[0]
+                    # A shift by less than 0 or by 64 and more is not defined.
+                    defined = z3.And(parts[0] >= 0, parts[0] < WIDTH)
+                    other = z3.BitVec(f"{symbol.name}#{symbol.order}", WIDTH, self.context)
+                    return z3.If(defined, self._number(1) << parts[0], other)
         name = f"{symbol.name}#{symbol.order}"
         return z3.Bool(name, self.context) if symbol.boolean else z3.BitVec(name, WIDTH, self.context)
 

@@ -22,7 +22,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
+from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -105,6 +105,11 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    try:
+        for suspect in overflow.suspects(run, proof.conditions):
+            proof.suspects[suspect.property].append(suspect)
+    except OutOfBudget:
+        late.update(Property)
     _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
@@ -300,8 +305,15 @@ def _inherit(proof: Proof, name: Property, race: Answer) -> None:
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
-    """Whether a barrier's condition reads one of the arrays as if the block agreed on it."""
-    symbols = {s for point in proof.entry.run.barriers for s in closure([point.guard])}
+    """Whether a barrier's condition reads one of the arrays as if the block agreed on it.
+
+    What a loop carries, and who is still in it, no longer shows where it comes from: it may come from any array read.
+    """
+    run = proof.entry.run
+    symbols = {s for point in run.barriers for s in closure([point.guard])}
+    carried = any(s.applied is None and s.taint in (Taint.DATA, Taint.HAVOC) for s in symbols)
+    if carried and any(a.kind != "write" and a.array.name in names for a in run.accesses):
+        return True
     for applied in (s.applied for s in symbols):
         if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
             name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]
