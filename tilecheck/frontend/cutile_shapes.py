@@ -22,6 +22,9 @@ from tilecheck.ir.kernel import (
     OpCall,
 )
 
+# What a subscript may follow that is no array's shape.
+_VALUES = (cst.Name, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+
 
 class TileShapes(TileNames):
     """Lowering of what changes a tile's shape."""
@@ -143,7 +146,7 @@ class TileShapes(TileNames):
 
     def _subscript(self, node: cst.Subscript, span: Span, *, view: bool = False) -> Expr:
         """`t[:, None]` of a tile gets an axis; other subscripts are of arrays' shapes and tuples."""
-        base = self.expr(node.value) if isinstance(node.value, cst.Name | cst.Call) else None
+        base = self.expr(node.value) if isinstance(node.value, _VALUES) else None
         tile = self.tile_of(base) if base is not None and self.tuple_items(base) is None else None
         if tile is None:
             return super()._subscript(node, span, view=view)
