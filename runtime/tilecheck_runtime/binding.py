@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
+from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.ledger import Loan
@@ -75,12 +76,14 @@ def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kw
     Raises UsageError for a call that does not fit the signature, LaunchRefused for an argument of the wrong kind, rank
     or dtype, BorrowError for one that was moved.
     """
-    return tuple(
+    bound = tuple(
         _tensor(kernel, param, value)
         if isinstance(param, TensorParam)
         else ScalarArgument(param, _scalar(kernel, param, value))
         for param, value in zip(kernel.params, _in_order(kernel, signature, args, kwargs), strict=True)
     )
+    _check_variables(kernel, [a for a in bound if isinstance(a, TensorArgument) and a.param.variable is not None])
+    return bound
 
 
 def _in_order(
@@ -168,6 +171,28 @@ def _check_kind(kernel: Kernel, argument: TensorArgument) -> None:
             f"convert it: `{param.name}.astype(tc.{param.dtype})`, or annotate the parameter otherwise",
             rule="dtype-mismatch",
         )
+
+
+def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> None:
+    """Tensors whose parameters share a type variable hold one dtype, one that the variable lists."""
+    first: dict[str, TensorArgument] = {}
+    for argument in arguments:
+        variable, dtype = argument.param.variable, argument.elements.dtype.name
+        assert variable is not None
+        if variable.among and dtype not in variable.among:
+            raise LaunchRefused(
+                f"{argument.name} holds {dtype}, `{kernel.name}` wants {either(variable.among)}",
+                f"convert it: `{argument.param.name}.astype(tc.{variable.among[-1]})`",
+                rule="dtype-mismatch",
+            )
+        known = first.setdefault(variable.name, argument)
+        if known.elements.dtype.name != dtype:
+            raise LaunchRefused(
+                f"{argument.name} holds {dtype}, {known.name} {known.elements.dtype.name}: in `{kernel.name}` both are "
+                f"`{variable.name}`, one dtype",
+                f"convert one: `{argument.param.name}.astype(tc.{known.elements.dtype.name})`",
+                rule="dtype-mismatch",
+            )
 
 
 def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | bool:

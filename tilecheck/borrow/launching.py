@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
-from tilecheck.borrow.launches import check_launch
+from tilecheck.borrow.launches import check_launch, open_launch
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
@@ -71,6 +71,9 @@ def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> 
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
     launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
     low.faults.extend(check_launch(launch))
+    opened = open_launch(launch)
+    if opened is not None:
+        low.opened.append(opened)
     return args
 
 
