@@ -187,7 +187,7 @@ class Pairing:
         made = []
         of = self.twin.of
         for old, increment in self.tickets.items():
-            if old.symbol in one and old.symbol in two:
+            if old.symbol in one and old.symbol in two and of(old) is not old:
                 a, b, m, n = old, of(old), increment, of(increment)
                 apart = disj(le(add(a, m), b), le(add(b, n), a))
                 made.append(implies(conj(ge(m, num(1)), ge(n, num(1))), apart))
