@@ -18,7 +18,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
 from tilecheck.verify import told
-from tilecheck.verify.run import Run, State
+from tilecheck.verify.run import LARGEST_ARRAY, Run, State
 from tilecheck.verify.values import (
     Access,
     Array,
@@ -238,7 +238,7 @@ def array_parameter(run: Run, name: str, rank: int, shape: tuple[int | None, ...
             extents.append(num(known))
         else:
             label = f"{name}.size" if rank == 1 else f"{name}.shape[{axis}]"
-            extents.append(run.symbols.fresh(label, Level.GRID, Taint.INPUT, 1, 2**31 - 1))
+            extents.append(run.symbols.fresh(label, Level.GRID, Taint.INPUT, 1, LARGEST_ARRAY))
     return Array(name, "global", tuple(extents))
 
 

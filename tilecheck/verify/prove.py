@@ -22,7 +22,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
+from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -105,6 +105,11 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    try:
+        for suspect in overflow.suspects(run, proof.conditions):
+            proof.suspects[suspect.property].append(suspect)
+    except OutOfBudget:
+        late.update(Property)
     _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)

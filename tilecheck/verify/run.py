@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tilecheck.ir.kernel import Kernel, Node
 from tilecheck.ir.simt import AllocArray
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, bound_by, give_fact
@@ -22,6 +23,8 @@ AXES: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 LARGEST_BLOCK = {"x": 1024, "y": 1024, "z": 64}
 LARGEST_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
 WARP_LANES = 32
+# No address space holds more elements.
+LARGEST_ARRAY = 2**56
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,17 @@ class Narrowing:
     term: Term
     guard: Term
     node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A term that has to be in `limits` at `node`, reached under `guard`; `index` if it is a position of an access."""
+
+    term: Term
+    guard: Term
+    node: Node
+    index: bool = False
+    limits: tuple[int, int] = INT64
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +281,9 @@ class Run:
         self.warp_counters: set[Symbol] = set()
         # Arrays that hold counters: atomics only ever add to them.
         self.counters: set[str] = set()
+        # Values that may not fit into 64 bits where that is seen, and the scalars that were taken to be below 2**60.
+        self.observations: list[Observation] = []
+        self.modest: set[str] = set()
         # Casts of integers to fewer bits.
         self.narrowings: list[Narrowing] = []
         # Constants of the enclosing Python scope that could not be read, by name.
@@ -305,6 +322,7 @@ class Run:
             self.ends,
             self.view_checks,
             self.crossings,
+            self.observations,
         )
 
     def snapshot(self) -> Snapshot:

@@ -29,11 +29,10 @@ from tilecheck.ir.simt import AllocArray, Barrier, Fence, FillSlice, Load, Store
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
 from tilecheck.verify import loops, phases, told
-from tilecheck.verify.expressions import evaluate, position_list
+from tilecheck.verify.expressions import evaluate, position_list, truth_at
 from tilecheck.verify.locks import fenced, taken
 from tilecheck.verify.memory import record
 from tilecheck.verify.run import FencePoint, Frame, Leave, Run, State
-from tilecheck.verify.scalars import truth_of
 from tilecheck.verify.values import Array, Items, Literal_, Unknown, Value, as_int, merge, views, whole
 from tilecheck.verify.verdict import Property
 
@@ -92,7 +91,7 @@ def _statement(run: Run, state: State, node: Node) -> None:
             frame.continues.append(_leave(state, frame))
             state.live = FALSE
         case Assert(cond=cond):
-            _assert(run, state, node, truth_of(run.symbols, evaluate(run, state, cond)))
+            _assert(run, state, node, truth_at(run, state, cond))
         case Barrier(scope=scope, mask=mask):
             lanes = as_int(evaluate(run, state, mask)) if mask is not None else None
             word = {"grid": "grid.sync", "block": "syncthreads", "warp": "syncwarp"}[scope]
@@ -124,7 +123,7 @@ def _store(run: Run, state: State, node: Store) -> None:
 
 
 def _if(run: Run, state: State, node: If) -> None:
-    cond = truth_of(run.symbols, evaluate(run, state, node.cond))
+    cond = truth_at(run, state, node.cond)
     if cond is TRUE or cond is FALSE:
         execute(run, state, node.then if cond is TRUE else node.other)
         return
