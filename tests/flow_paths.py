@@ -89,6 +89,7 @@ class Thing:
     holds: list[tuple[Thing, Hold]] = field(default_factory=list)
     life: str = ""
     moved: bool = False
+    spent: bool = False
     children: list[Thing] = field(default_factory=list)
     hold: Hold = Hold.SHARED
 
@@ -212,16 +213,23 @@ class Machine:
                 self.build(instr)
             case flow.Start(into=into, src=src):
                 op = self.get(src)
+                self.spend(op)
                 running = Thing(Kind.RUNNING, holds=op.holds, life="running" if op.life == "built" else "")
                 op.holds, op.life = [], ""
                 self.ops.append(running)
                 self.names[into] = running
             case flow.Finish(src=src):
+                self.spend(self.get(src))
                 for thing in self.get(src).reach():
                     if thing.life:
                         thing.life, thing.holds = "", []
             case _:
                 raise AssertionError(instr)
+
+    def spend(self, op: Thing) -> None:
+        if op.spent:
+            self.report("SPENT")
+        op.spent = op.spent or (op.kind is Kind.OP and op.life == "built")
 
     def borrow(self, instr: flow.Borrow) -> None:
         parent = self.get(instr.src)

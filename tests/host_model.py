@@ -93,5 +93,7 @@ def _conflict(loan: Loan, access: str) -> Rules:
         return IN_FLIGHT if host and (loan.exclusive or writes) else FINE
     if loan.state == "captured":
         # Never moved; what the graph writes is not taken over.
-        return IN_FLIGHT if access == "move" or (loan.exclusive and writes) else FINE
+        if access == "move":
+            return IN_FLIGHT
+        return CONFLICT if loan.exclusive and writes else FINE
     return FINE

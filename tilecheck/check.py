@@ -95,10 +95,12 @@ def analyse(
         simt = _threads(source, modules, options, elsewhere, lost)
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
+    lost += contained(partial(_opened, host, reports), lambda why: ())
     return Checked(
         source.path,
         source.text,
-        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
+        tile=reports,
         simt=simt,
         host=host,
         faults=(*lost, *faults),
@@ -135,6 +137,18 @@ def _tile(kernel: Kernel) -> TileReport:
     from tilecheck.verify.tile import check_kernel as check_tile_kernel
 
     return check_tile_kernel(kernel)
+
+
+def _opened(host: HostReport, reports: Sequence[TileReport]) -> tuple[Fault, ...]:
+    """What launches in this file break in its kernels of open dtypes."""
+    found: list[Fault] = []
+    by_name = {report.kernel.name: report for report in reports}
+    for launch in host.opened:
+        if launch.kernel in by_name:
+            from tilecheck.verify.tile import check_launch
+
+            found += check_launch(by_name[launch.kernel], dict(launch.dtypes), launch.span)
+    return tuple(found)
 
 
 def _host(source: Source, modules: Modules) -> HostReport:

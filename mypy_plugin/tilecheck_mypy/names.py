@@ -37,6 +37,9 @@ from tilecheck_mypy.dims import size_of
 TENSOR = "tilecheck.Tensor"
 KERNEL = "tilecheck.Kernel"
 SIMT_KERNEL = "tilecheck._SimtKernel"
+OP = "tilecheck.DeviceOp"
+RUNNING = "tilecheck.Running"
+COROUTINE = "typing.Coroutine"
 DIM = "tilecheck.surface.dims.Dim"
 NOWHERE = Span("", 0, 0, 0, 0)
 # Libraries whose names are matched as written: mypy would name the module that a re-export comes from.
@@ -123,14 +126,26 @@ def _bound(method: ProperType, name: str) -> Contract | None:
 
 
 def _contract(
-    name: str, track: Track, names: Iterable[str | None], types: Sequence[Type], returned: Type | None
+    name: str, track: Track, names: Sequence[str | None], types: Sequence[Type], returned: Type | None
 ) -> Contract | None:
     dims: dict[str, DimDecl] = {}
     params = tuple(_param(label or "", type_, dims) for label, type_ in zip(names, types, strict=True))
-    if track == "host" and not any(isinstance(param, TensorParam) for param in params):
+    ops, runnings = (_params_of(each, names, types) for each in (OP, RUNNING))
+    if track == "host" and not ops and not runnings and not any(isinstance(param, TensorParam) for param in params):
         return None
-    back = host_type(returned)
-    return Contract(name, track, params, dims=dims, returns=back.access if back is not None else None)
+    proper = get_proper_type(returned) if returned is not None else None
+    coroutine = proper.args[-1] if isinstance(proper, Instance) and proper.type.fullname == COROUTINE else None
+    back = host_type(coroutine or returned)
+    access, result = (back.access, back.name) if back is not None else (None, None)
+    return Contract(name, track, params, None, dims, None, access, result, ops, runnings, coroutine is not None)
+
+
+def _params_of(name: str, names: Iterable[str | None], types: Sequence[Type]) -> frozenset[str]:
+    """The parameters of the class called `name`."""
+    proper = zip(names, map(get_proper_type, types), strict=True)
+    return frozenset(
+        label for label, type_ in proper if label and isinstance(type_, Instance) and type_.type.fullname == name
+    )
 
 
 def _param(name: str, type_: Type, dims: dict[str, DimDecl]) -> Param:

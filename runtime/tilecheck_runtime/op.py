@@ -2,7 +2,7 @@
 
 Building an op does nothing but hold what it needs (borrow rules) and check what can be checked. It runs at most once,
 through `sync`, `sync_on`, `run`, `await` or the capture of a graph; what an op became part of, it cannot run on its own.
-Dropped unrun it lets go of everything and warns.
+Dropped unrun it lets go of everything and warns; `discard()` and `del op` say that this is meant.
 
 An op is a small tree of nodes. Running it walks the tree on the calling thread and queues the work on one stream:
 `then`'s function is called when its argument's work has been queued, not when it is over, so what it builds follows
@@ -43,7 +43,7 @@ from tilecheck_runtime.nodes import (
     parts,
 )
 from tilecheck_runtime.running import Running
-from tilecheck_runtime.sites import Site, here
+from tilecheck_runtime.sites import Site, here, in_del
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.tensor import Tensor
 from tilecheck_runtime.unique import Unique
@@ -74,7 +74,7 @@ class DeviceOp(Unique, Generic[R]):
         self._name = name
         self._node = node
         self._loans = loans
-        self._site: Site = here()
+        self._site: Site = loans[0].site if loans else here()
         self._life = Life.BUILT
         self._lock = threading.Lock()
         # An attempt to run it that was refused is no neglect.
@@ -93,16 +93,17 @@ class DeviceOp(Unique, Generic[R]):
         phase.refuse_running("run")
         self._take("run", Life.STARTED)
         execution = Execution(next_stream() if stream is None else stream)
-        with self._all_or_nothing():
+        made_of = tuple(parts(self))
+        try:
+            value = self._evaluate(execution)
+        except BaseException:
+            # What was queued before the error still uses its buffers; the host gets them back before it hears of it.
             try:
-                value = self._evaluate(execution)
-            except BaseException:
-                # What was queued before the error still uses its buffers; the host gets them back before it hears of it.
-                try:
-                    execution.finish().wait()
-                finally:
-                    execution.abandon()
-                raise
+                execution.finish().wait()
+            finally:
+                execution.abandon()
+                _let_go(made_of)
+            raise
         execution.finish()
         return Running(execution, value)
 
@@ -188,6 +189,13 @@ class DeviceOp(Unique, Generic[R]):
         self._close()
         raise OpError(f"{self._name} is no launch, there is nothing to compile")
 
+    def discard(self) -> None:
+        """Give the op up: it will not run, and what it held is free. Raises OpError if it has run or was used already."""
+        self._take("discard", Life.CLOSED)
+        self._attempted = True
+        for part in parts(self):
+            release(part._loans)
+
     # ---- for the rest of the runtime
 
     def _item(self, index: int, name: str) -> DeviceOp[Any]:
@@ -208,6 +216,7 @@ class DeviceOp(Unique, Generic[R]):
                 raise OpError(
                     f"`{by}` on {self._name}, which {self._life.value} already",
                     "an op runs once; build it again, or use `shared()`",
+                    rule="use-after-move",
                     points=(f"{self._site}: {self._name} was built here",),
                 )
             self._life = life
@@ -215,12 +224,11 @@ class DeviceOp(Unique, Generic[R]):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If running fails, the parts that were not reached let go of what they hold, whoever keeps the traceback."""
-        made_of = list(parts(self))
+        made_of = tuple(parts(self))
         try:
             yield
         except BaseException:
-            for part in made_of:
-                release(part._loans)
+            _let_go(made_of)
             raise
 
     def _close(self) -> None:
@@ -243,7 +251,7 @@ class DeviceOp(Unique, Generic[R]):
         if getattr(self, "_life", None) is None:
             return
         release(self._loans)
-        if self._pending():
+        if self._pending() and not in_del():
             warnings.warn_explicit(
                 f"{self._name} was built and never run; run it with `sync()`, or do not build it",
                 DroppedOpWarning,
@@ -253,6 +261,11 @@ class DeviceOp(Unique, Generic[R]):
 
     def __repr__(self) -> str:
         return f"<DeviceOp {self._name.strip('`')}: {self._life.name.lower()}>"
+
+
+def _let_go(made_of: tuple[DeviceOp[Any], ...]) -> None:
+    for part in made_of:
+        release(part._loans)
 
 
 class _SharedOp(DeviceOp[R]):

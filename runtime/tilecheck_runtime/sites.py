@@ -9,20 +9,22 @@ look at a frame's locals keeps them alive.
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import os
 import sys
-from dataclasses import dataclass
 from itertools import islice
 from types import FrameType, ModuleType
+from typing import NamedTuple
 
 _OURS = frozenset({"tilecheck", "tilecheck_runtime"})
+# By the name of a module, whether it is ours.
+_known: dict[object, bool] = {}
 # Longer expressions say less than "the tensor".
 MAX_WORDS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """A line of the user's source. Prints as `path:line`, relative to the working directory where that is shorter."""
 
     path: str
@@ -40,6 +42,12 @@ def here() -> Site:
     """The line of the user's code that is running."""
     frame = _user_frame()
     return Site("<unknown>", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+
+
+def in_del() -> bool:
+    """Whether the user's code is at a `del` statement: what ends there was dropped by name. For finalisers."""
+    frame = _user_frame()
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("DELETE_")
 
 
 def subject(otherwise: str = "the tensor") -> str:
@@ -85,6 +93,12 @@ def _is_module(receiver: ast.expr, frame: FrameType | None) -> bool:
 
 def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        ours = _known.get(name)
+        if ours is None:
+            ours = _known[name] = str(name).partition(".")[0] in _OURS
+        if not ours:
+            break
         frame = frame.f_back
     return frame

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
@@ -33,14 +34,17 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     """Lower `node`; `name` is what the user calls its result."""
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
-        return _make_tensor(low, node, name or spell(node), full)
+        back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
+        return back or _make_tensor(low, node, name or spell(node), full)
+    if full in BORROWERS and (lent := lend(low, node, full)) is not None:
+        return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
     found = plain.function(low, node, full, name)
     if found is not None:
         return found
     callee = low.known(node.func)
-    if isinstance(callee, Nothing) and node.contract is not None:
+    if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
     if isinstance(callee, Nothing) and not _is_harmless(full):
@@ -61,6 +65,12 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if _is_harmless(full):
         return _harmless(low, node, full or "")
     return _unknown(low, node, receiver)
+
+
+def _is_our_method(func: ir.Expr) -> bool:
+    """Whether a type checker knows the receiver as a thing of ours: what its methods do is known better than from types."""
+    known = func.base.type if isinstance(func, ir.Attr) else None
+    return known is not None and (canonical(known.name) or "").startswith("tilecheck.")
 
 
 def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:

@@ -90,13 +90,28 @@ def adopted(facts: KernelFacts) -> KernelFacts:
 
 
 def function_of(function: ir.Function, find: Find) -> Contract | None:
-    """The contract of a host function, None if none of its parameters is an annotated tensor."""
+    """The contract of a host function, None if none of its parameters is an annotated tensor or op."""
     params = tuple(_params(function, find, {}))
-    if not any(isinstance(param, TensorParam) and param.access is not None for param in params):
+    ops, runnings = (_params_of(function, name) for name in ("tilecheck.DeviceOp", "tilecheck.Running"))
+    tensors = any(isinstance(param, TensorParam) and param.access is not None for param in params)
+    if not tensors and not ops and not runnings:
         return None
-    base = function.returns.base if isinstance(function.returns, ir.Sub) else function.returns
     returns = _access_of(function.returns)
-    return Contract(function.name, "host", params, function.span, returns=returns, result=canonical(base))
+    result = _class_of(function.returns)
+    return Contract(
+        function.name, "host", params, function.span, {}, None, returns, result, ops, runnings, function.is_async
+    )
+
+
+def _params_of(function: ir.Function, name: str) -> frozenset[str]:
+    return frozenset(
+        p.name for p in function.params if p.kind in ("plain", "keyword") and _class_of(p.annotation) == name
+    )
+
+
+def _class_of(note: ir.Expr | None) -> str | None:
+    """The class that an annotation names, without its arguments."""
+    return canonical(note.base if isinstance(note, ir.Sub) else note)
 
 
 def _track(function: ir.Function) -> Literal["tile", "simt", "numba", "cutile"] | None:

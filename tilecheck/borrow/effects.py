@@ -6,6 +6,9 @@ Each instruction first asks whether it may (`loans.py`), then changes the facts.
 - *exclusive borrow*: no live idle borrow of the same elements may be older, no op may hold them. Of what a running op
   holds a new borrow is fine: device work is ordered by its data.
 - *host access*: a read must not meet an exclusive hold, a write or a move any hold, of an op that is built or running.
+- *once*: an op that was run, or became part of another, is not used again; one that is `shared()` may be.
+- *as long as it exists*: what a graph writes is not written or borrowed exclusively, nor is what another library's array
+  lies on.
 - *one call*: no two arguments of a call may share elements if one of them is exclusive.
 - *plain work* on streams is in flight until the host waits; two jobs that share elements, one of them writing, need an
   order if they are on different streams; the default stream is ordered with all others.
@@ -19,6 +22,7 @@ from tilecheck.borrow.facts import Obj, Parent, Phase, State
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.jobs import Jobs
 from tilecheck.borrow.loans import (
+    LASTING,
     Live,
     Loan,
     allocation,
@@ -89,8 +93,12 @@ class Effects:
                 self._check_uses(uses, state, live, callee, lazy=False)
                 if into is not None and lent is not None:
                     state.names[into] = self._hold(uses, state, lent)
-            case flow.Combine() | flow.Start() | flow.Finish() | flow.Capture():
+                    if instr.lent:
+                        state.phase[state.names[into]] = Phase.LENT
+            case flow.Combine() | flow.Start() | flow.Finish():
                 self._run(instr, state)
+            case flow.Capture() | flow.Seal() | flow.Replay():
+                self._graph(instr, state)
             case flow.Enqueue(uses=uses):
                 self._foreign(instr, state, live)
                 self.jobs.apply(instr, state, {use.src: self.named(state, use.src, use.span) for use in uses})
@@ -178,6 +186,7 @@ class Effects:
             for loan in held_loans(state, obj, part, live):
                 if loan.phase is Phase.BUILT:
                     self._blame(Break.HELD, state, instr.span, place, instr.site.name, loan)
+                self._lasting(state, instr.span, place, instr.site.name, loan, "borrow")
             for loan in idle_loans(state, obj, part, live):
                 self._blame(Break.IDLE, state, instr.span, place, instr.site.name, loan)
         child = state.fresh(instr.site)
@@ -194,7 +203,8 @@ class Effects:
         # Of several, the one that a run time meets first: an op that is built, then one that runs.
         held = min(held_loans(state, obj, part, live), key=_in_the_way, default=None)
         if held is not None:
-            self._blame(_MOVED[held.phase or Phase.RUNNING], state, instr.span, place, instr.by, held)
+            kind = _MOVED[held.phase or Phase.RUNNING]
+            self._blame(kind, state, instr.span, place, instr.by, held, verb="move")
         # A run time finds every handle that is still there, also one that is not used again.
         idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
         if idle is not None:
@@ -221,7 +231,10 @@ class Effects:
         """The host, or a foreign library, reads or writes `obj`."""
         place = allocation(state, obj)[0].name
         for loan in held_loans(state, obj, region(state, obj), live):
-            if (writes or loan.hold is Hold.EXCLUSIVE) and loan.phase is not Phase.CAPTURED:
+            if loan.phase in LASTING:
+                if writes:
+                    self._lasting(state, span, place, by, loan, "write")
+            elif writes or loan.hold is Hold.EXCLUSIVE:
                 kind = Break.BUILT if loan.phase is Phase.BUILT else Break.RUNNING
                 self._blame(kind, state, span, place, by, loan, writes)
 
@@ -253,6 +266,8 @@ class Effects:
             for loan in held_loans(state, obj, part, live):
                 if loan.phase is Phase.BUILT and Hold.EXCLUSIVE in (use.hold, loan.hold):
                     self._blame(Break.HELD, state, use.span, place, use.text, loan)
+                elif use.hold is Hold.EXCLUSIVE:
+                    self._lasting(state, use.span, place, use.text, loan, "borrow")
             if not lazy and use.hold is Hold.EXCLUSIVE:
                 for loan in idle_loans(state, obj, part, live):
                     self._blame(Break.IDLE, state, use.span, place, use.text, loan)
@@ -265,12 +280,27 @@ class Effects:
             state.held.add((holder, self.named(state, use.src, use.span), use))
         return holder
 
+    def _lasting(self, state: State, span: Span, place: str, by: str, loan: Loan, verb: str) -> None:
+        """An exclusive access meets what a graph or another library's array has; what a graph reads may be written."""
+        if loan.phase is Phase.LENT:
+            self._blame(Break.LENT, state, span, place, by, loan, verb=verb)
+        elif loan.phase is Phase.CAPTURED and loan.hold is Hold.EXCLUSIVE:
+            self._blame(Break.CAPTURED, state, span, place, by, loan, verb=verb)
+
     def _blame(
-        self, kind: Break, state: State, span: Span, place: str, by: str, loan: Loan, writes: bool = False
+        self,
+        kind: Break,
+        state: State,
+        span: Span,
+        place: str,
+        by: str,
+        loan: Loan,
+        writes: bool = False,
+        verb: str = "",
     ) -> None:
         name = self._called(state, loan.holder)
         named = state.names.get(name) == loan.holder
-        self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes, named))
+        self.report(Broken(kind, span, place, by, loan.origin, name, loan.param, loan.later, writes, named, verb))
 
     def _called(self, state: State, wanted: Obj) -> str:
         """What the user calls `wanted`."""
@@ -281,34 +311,59 @@ class Effects:
 
     def _run(self, instr: Instr, state: State) -> None:
         match instr:
-            case flow.Combine(into=into, site=site, srcs=srcs):
+            case flow.Combine(into=into, site=site, srcs=srcs, kept=kept):
                 whole = state.fresh(site)
-                if self._hand_over(state, whole, [self.named(state, src, instr.span) for src in srcs]):
+                if self._hand_over(state, whole, srcs, instr):
                     state.phase[whole] = Phase.BUILT
                     self.built.setdefault(site)
+                    if kept:
+                        self.used.add(site)
                 state.names[into] = whole
             case flow.Start(into=into, site=site, src=src):
                 running = state.fresh(site)
-                if self._hand_over(state, running, [self.named(state, src, instr.span)]):
+                if self._hand_over(state, running, (src,), instr):
                     state.phase[running] = Phase.RUNNING
                 state.names[into] = running
-            case flow.Capture(graph=graph, src=src):
-                holder = self.named(state, graph, instr.span)
-                self._hand_over(state, holder, [self.named(state, src, instr.span)])
-                state.phase[holder] = Phase.CAPTURED
             case flow.Finish(src=src):
+                self._spend(state, self.named(state, src, instr.span), src, instr)
                 for obj in inside(state, self.named(state, src, instr.span)):
                     self.used.add(obj[0])
-                    if state.phase.pop(obj, None) is not None:
+                    if state.phase.get(obj) not in LASTING and state.phase.pop(obj, None) is not None:
                         state.held = {entry for entry in state.held if entry[0] != obj}
 
-    def _hand_over(self, state: State, whole: Obj, ops: list[Obj]) -> bool:
-        """`whole` holds what `ops` held, and they are over; whether one of them was still to be run."""
-        self.used.update(op[0] for op in ops)
-        known = any(state.phase.get(op) is Phase.BUILT for op in ops)
-        state.held = {(whole if a in ops else a, b, use) for a, b, use in state.held}
-        for op in ops:
-            state.phase.pop(op, None)
+    def _graph(self, instr: Instr, state: State) -> None:
+        match instr:
+            case flow.Capture(graph=graph, src=src):
+                self._hand_over(state, self.named(state, graph, instr.span), (src,), instr)
+            case flow.Seal(graph=graph):
+                state.phase[self.named(state, graph, instr.span)] = Phase.CAPTURED
+            case flow.Replay(into=into, site=site, graph=graph):
+                op = state.fresh(site)
+                holder = self.named(state, graph, instr.span)
+                state.held |= {(op, target, use) for at, target, use in state.held if at == holder}
+                state.names[into] = op
+                state.phase[op] = Phase.BUILT
+                self.built.setdefault(site)
+
+    def _spend(self, state: State, op: Obj, called: Var, instr: Instr) -> None:
+        """`instr` uses the op up, which can happen once."""
+        if op in state.spent:
+            at = state.spent[op]
+            name = self._called(state, op) if called[0] == "%" else called
+            joined = isinstance(at, flow.Combine)
+            self.report(Broken(Break.SPENT, instr.span, name, "joined" if joined else "run", at.span))
+        elif state.phase.get(op) is Phase.BUILT and op[0].kind is Kind.OP:
+            state.spent[op] = instr
+
+    def _hand_over(self, state: State, whole: Obj, srcs: tuple[Var, ...], instr: Instr) -> bool:
+        """`whole` holds what the ops `srcs` held, and they are over; whether one of them was still to be run."""
+        known = False
+        for src in srcs:
+            op = self.named(state, src, instr.span)
+            self.used.add(op[0])
+            self._spend(state, op, src, instr)
+            known = state.phase.pop(op, None) is Phase.BUILT or known
+            state.held = {(whole if a == op else a, b, use) for a, b, use in state.held}
         return known
 
 
@@ -318,8 +373,9 @@ def _in_the_way(loan: Loan) -> tuple[int, Span]:
 
 _MOVED = {
     Phase.BUILT: Break.MOVED_BUILT,
-    Phase.RUNNING: Break.MOVED_RUNNING,
+    Phase.LENT: Break.LENT,
     Phase.CAPTURED: Break.MOVED_CAPTURED,
+    Phase.RUNNING: Break.MOVED_RUNNING,
 }
 
 

@@ -25,11 +25,12 @@ Obj = tuple[Site, int]
 
 
 class Phase(Enum):
-    """The life of an op between its making and its end."""
+    """The life of an op between its making and its end; another library's array on our memory is lent."""
 
     BUILT = "built"
     RUNNING = "running"
     CAPTURED = "captured"
+    LENT = "lent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class State:
     """The op or graph is in that phase; an op without one is finished, used up or out of sight."""
     moved: dict[Obj, Instr] = field(default_factory=dict)
     """The memory of the object was given away by the instruction."""
+    spent: dict[Obj, Instr] = field(default_factory=dict)
+    """The op was run, or used up by another op, by the instruction."""
     kept: set[Obj] = field(default_factory=set)
     """The memory of the object is not freed when its names die."""
     pending: dict[Obj, Obj | None] = field(default_factory=dict)
@@ -79,6 +82,7 @@ class State:
             set(self.held),
             dict(self.phase),
             dict(self.moved),
+            dict(self.spent),
             set(self.kept),
             dict(self.pending),
             set(self.after),
@@ -96,6 +100,8 @@ class State:
             frozenset(self.held),
             frozenset(self.phase.items()),
             frozenset(self.moved.items()),
+            # That an op was used up matters, by which line does not: it would only tell more pasts apart.
+            frozenset(self.spent),
             frozenset(self.kept),
             frozenset(self.pending.items()),
             frozenset(self.after),
@@ -116,6 +122,7 @@ class State:
             yield from (holder, target)
         yield from self.phase
         yield from self.moved
+        yield from self.spent
         yield from self.kept
         yield from self.aside
         for job, stream in self.pending.items():
@@ -141,6 +148,7 @@ class State:
         self.held = {(a, b, use) for a, b, use in self.held if wanted(a) and wanted(b)}
         self.phase = {op: phase for op, phase in self.phase.items() if wanted(op)}
         self.moved = {obj: at for obj, at in self.moved.items() if wanted(obj)}
+        self.spent = {op: at for op, at in self.spent.items() if wanted(op)}
         self.kept = {obj for obj in self.kept if wanted(obj)}
         self.pending = {job: on for job, on in self.pending.items() if wanted(job) and (on is None or wanted(on))}
         self.after = {pair for pair in self.after if all(map(wanted, pair))}
@@ -155,6 +163,7 @@ class State:
         self.held = {(new(a), new(b), use) for a, b, use in self.held}
         self.phase = {new(op): phase for op, phase in self.phase.items()}
         self.moved = {new(obj): at for obj, at in self.moved.items()}
+        self.spent = {new(op): at for op, at in self.spent.items()}
         self.kept = {new(obj) for obj in self.kept}
         self.pending = {new(job): on if on is None else new(on) for job, on in self.pending.items()}
         self.after = {(new(a), new(b)) for a, b in self.after}

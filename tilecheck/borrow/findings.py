@@ -26,6 +26,9 @@ class Break(Enum):
     MOVED_IDLE = "given away while a borrow of it is used later"
     MOVED_VIEW = "given away through a view while its owner is still there"
     MOVED = "used after it was given away"
+    SPENT = "an op used after it was run or became part of another"
+    CAPTURED = "written, or borrowed exclusively, while a graph holds it"
+    LENT = "written, borrowed exclusively or given away while another library has an array on it"
     COPY = "a host array used while a copy is in flight"
     UNORDERED = "used on two streams without an order"
     OWNER = "a view that does not own its memory is used after the owner died"
@@ -38,7 +41,7 @@ class Broken:
 
     `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
     (the name of an op, a view, a stream), `named` whether that is a variable, `param` the parameter through which the
-    holder holds it.
+    holder holds it. `verb` completes `cannot ...` where several would do; `in_async` says that the host may `await`.
     """
 
     kind: Break
@@ -51,3 +54,5 @@ class Broken:
     later: Span | None = None
     writes: bool = False
     named: bool = False
+    verb: str = ""
+    in_async: bool = False

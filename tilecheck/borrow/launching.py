@@ -2,7 +2,8 @@
 
 A launch of one of our kernels builds a lazy op that holds its arguments; a launch of a plain kernel puts work on a
 stream. A call of a host function borrows for the call, moves what the signature owns, and if it returns an op, a
-partition or a view, that goes on borrowing its tensor arguments (elision).
+partition or a view, that goes on borrowing its tensor arguments (elision). An op that it takes is given to it: what it
+returns, an op or a running one, holds what that op held, and a coroutine holds it until it was awaited.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
-from tilecheck.borrow.launches import check_launch
+from tilecheck.borrow.launches import check_launch, open_launch
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
@@ -70,6 +71,9 @@ def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> 
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
     launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
     low.faults.extend(check_launch(launch))
+    opened = open_launch(launch)
+    if opened is not None:
+        low.opened.append(opened)
     return args
 
 
@@ -143,10 +147,17 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     bound = match(low, node, contract)
     uses: list[Use] = []
     moves: list[tuple[ir.Expr, str, str]] = []
+    ops: list[str] = []
+    runnings: list[str] = []
+    followed = contract.is_async or contract.result in _RESULTS
     for param, expr, operand in bound:
         if operand.var is None:
             continue
-        if not isinstance(param, TensorParam) or param.access is None:
+        if param is not None and followed and param.name in contract.ops:
+            ops.append(operand.var)
+        elif param is not None and followed and param.name in contract.runnings:
+            runnings.append(operand.var)
+        elif not isinstance(param, TensorParam) or param.access is None:
             low.escape(operand, expr.span)
         elif param.access is Access.OWNED:
             moves.append((expr, operand.var, param.name))
@@ -154,10 +165,12 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
             hold = Hold.EXCLUSIVE if param.access in _EXCLUSIVE else Hold.SHARED
             uses.append(Use(operand.var, hold, expr.span, spell(expr), param.name))
     returned = _RETURNS.get(contract.result or "")
-    borrows = returned is not None and contract.returns is not Access.OWNED
+    borrows = (
+        returned is not None and contract.returns is not Access.OWNED and not (contract.is_async and ops + runnings)
+    )
     into = low.temp() if borrows else None
     site = Site(returned or Kind.OTHER, spell(node), node.span) if borrows else None
-    if contract.result in ("tilecheck.DeviceOp", "tilecheck.Running") and into is not None and site is not None:
+    if contract.result in _RESULTS and into is not None and site is not None:
         low.emit(flow.Build(into, site, tuple(uses), span=node.span))
     else:
         low.emit(flow.Lend(tuple(uses), contract.name, into, site, span=node.span))
@@ -167,15 +180,38 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":
         value = Array("tilecheck", access=contract.returns)
+    if contract.is_async and ops + runnings:
+        return Operand(_coroutine(low, node, ops, runnings))
     if into is None:
         into = low.make(Kind.OTHER, spell(node), node.span)
+    if ops:
+        into = _combined(low, node, (into, *ops))
     if contract.result == "tilecheck.Running":
         running = low.temp()
         low.emit(flow.Start(running, Site(Kind.RUNNING, spell(node), node.span), into, span=node.span))
         into = running
+        for var in runnings:
+            low.emit(flow.Put(into, None, var, span=node.span))
     return Operand(into, value)
 
 
+def _combined(low: Expressions, node: ir.Call, ops: tuple[str, ...]) -> str:
+    """The op that a function makes of `ops`."""
+    whole = low.temp()
+    low.emit(flow.Combine(whole, Site(Kind.OP, spell(node), node.span), ops, kept=True, span=node.span))
+    return whole
+
+
+def _coroutine(low: Expressions, node: ir.Call, ops: list[str], runnings: list[str]) -> str:
+    """What calling a coroutine function makes: whoever awaits it waits for the ops that it was given."""
+    held = [*([_combined(low, node, tuple(ops))] if ops else []), *runnings]
+    var = low.make(Kind.OTHER, spell(node), node.span)
+    for at, each in enumerate(held):
+        low.emit(flow.Put(var, f"[{at}]", each, span=node.span))
+    return var
+
+
+_RESULTS = ("tilecheck.DeviceOp", "tilecheck.Running")
 _RETURNS = {
     "tilecheck.DeviceOp": Kind.OP,
     "tilecheck.Running": Kind.OP,

@@ -47,6 +47,8 @@ def reads(instr: Instr) -> Iterator[Var]:
             yield from srcs
         case flow.Capture(graph=graph, src=src):
             yield from (graph, src)
+        case flow.Seal(graph=graph) | flow.Replay(graph=graph):
+            yield graph
         case flow.Enqueue(stream=stream, uses=uses):
             yield from (use.src for use in uses)
             if stream is not None:
@@ -73,6 +75,8 @@ def binds(instr: Instr) -> Var | None:
         case flow.Make(into=into) | flow.Bind(into=into) | flow.Get(into=into) | flow.Borrow(into=into):
             return into
         case flow.Build(into=into) | flow.Combine(into=into) | flow.Start(into=into) | flow.Lend(into=into):
+            return into
+        case flow.Replay(into=into):
             return into
         case flow.Unbind(var=var):
             return var

@@ -66,7 +66,8 @@ def meets(state: State, a: Obj, b: Obj) -> bool:
 
 def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
     """`obj` and everything that it keeps: slots, bag, what an op holds; not what it was borrowed from. With `used`, only
-    what a use of `obj` uses: an op that runs already uses nothing more when it is waited for.
+    what a use of `obj` uses: an op that runs already uses nothing more when it is waited for, nor does a graph, which has
+    the memory and not the handles.
     """
     if not state.slots and not state.bag and not state.held:
         return {obj}
@@ -79,7 +80,7 @@ def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
         found.add(at)
         stack.extend(item for (base, _), item in state.slots.items() if base == at)
         stack.extend(item for base, item in state.bag if base == at)
-        if not used or state.phase.get(at, Phase.BUILT) is Phase.BUILT:
+        if not used or (state.phase.get(at, Phase.BUILT) is Phase.BUILT and at[0].kind is not Kind.GRAPH):
             stack.extend(target for holder, target, _ in state.held if holder == at)
     return found
 
@@ -151,7 +152,7 @@ def _held_by_built(state: State, child: Obj) -> bool:
 
 
 def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loan]:
-    """The borrows of `part` of `obj`'s allocation that ops hold."""
+    """The borrows of `part` of `obj`'s allocation that ops, graphs and other libraries' arrays hold."""
     root = allocation(state, obj)
     alive: dict[Obj, Span] | None = None
     for holder, target, use in state.held:
@@ -161,8 +162,17 @@ def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue
         alive = live_objects(state, live) if alive is None else alive
-        if phase is Phase.RUNNING or holder in alive:
+        if phase is Phase.RUNNING or holder in alive or (phase in LASTING and _exists(state, holder)):
             yield Loan(holder, use.span, use.hold, phase, alive.get(holder), use.param)
+
+
+LASTING = (Phase.CAPTURED, Phase.LENT)
+"""Phases of what holds its borrows as long as it exists, whether it is used again or not: nothing ends them but that."""
+
+
+def _exists(state: State, holder: Obj) -> bool:
+    """Whether a variable of the user leads to `holder`, or to a view of it, which keeps it alive."""
+    return any(holder in lineage(state, item) for item in _named(state))
 
 
 def move_of(state: State, obj: Obj) -> Instr | None:

@@ -17,11 +17,12 @@ from functools import partial
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
+from tilecheck.borrow.launch import OpenLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
-from tilecheck.borrow.types import value_of_type
+from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY
 from tilecheck.checked import Fault
@@ -33,13 +34,14 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A flow, where it begins, the faults of the launches in it, and whether its variables live on after it (a module's
-    do).
+    """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, and whether its
+    variables live on after it (a module's do).
     """
 
     flow: Flow
     span: Span
     faults: tuple[Fault, ...]
+    opened: tuple[OpenLaunch, ...] = ()
     is_module: bool = False
 
 
@@ -56,7 +58,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
-        return Lowered(Flow(name, tuple(piece.code), piece.outer, piece.captured), span, tuple(piece.faults), is_module)
+        found = Flow(name, tuple(piece.code), piece.outer, piece.captured)
+        return Lowered(found, span, tuple(piece.faults), tuple(piece.opened), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
@@ -128,6 +131,8 @@ class _Statements(Expressions):
             tensor = tensor_annotation(param.name, param.annotation, self.program.find, {})
             if tensor is not None:
                 value = Array("tilecheck", tensor.dtype, None, tensor.access)
+            else:
+                value = value_of_annotation(param.annotation) or NOTHING
         if param.type is not None:
             value = value_of_type(param.type) or value
         kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
@@ -330,6 +335,8 @@ class _Statements(Expressions):
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
             self._with(rest, body, span)
             self.where, self.scope = outer
+            if operand.var is not None:
+                self.emit(flow.Seal(operand.var, span=item.span))
         else:
             self._with(rest, body, span)
 

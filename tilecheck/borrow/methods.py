@@ -204,9 +204,13 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "run":
         return start(low, node, var, spell(func.base))
+    if method == "discard":
+        low.emit(flow.Finish(var, span=node.span))
+        return Operand(None)
     if method in COMBINATORS:
         combined = low.temp()
-        low.emit(flow.Combine(combined, Site(Kind.OP, spell(func.base), node.span, low.scope), (var,), span=node.span))
+        kind = Kind.SHARED_OP if method == "shared" else Kind.OP
+        low.emit(flow.Combine(combined, Site(kind, spell(func.base), node.span, low.scope), (var,), span=node.span))
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
@@ -216,7 +220,12 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         _check_capture(low, node, op, whole=True)
         graph = low.make(Kind.GRAPH, "the graph", node.span)
         low.emit(flow.Capture(graph, var, span=node.span))
+        low.emit(flow.Seal(graph, span=node.span))
         return Operand(graph, Handle("graph"))
+    if method in ("unzip", "prepare", "compile"):
+        # What comes of it is not followed, but the op itself is used up.
+        low.emit(flow.Combine(low.temp(), Site(Kind.OTHER, spell(node), node.span), (var,), kept=True, span=node.span))
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
     low.escape(receiver, node.span)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
 
@@ -256,7 +265,9 @@ def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str,
             return start(low, node, operands[0][1].var, spell(node))
         if method == "launch":
             low.look(receiver, node)
-            return build(low, node, ())
+            op = low.temp()
+            low.emit(flow.Replay(op, Site(Kind.OP, spell(node), node.span, low.scope), var, span=node.span))
+            return Operand(op, Op())
         for arg, operand in operands:
             low.escape(operand, arg.span)
         low.look(receiver, node)

@@ -19,7 +19,7 @@ from tilecheck.borrow.liveness import binds, reads
 from tilecheck.ir import flow
 from tilecheck.ir.flow import Block, Flow, Instr, Kind, Var
 
-_TRIGGERS = (flow.Build, flow.Lend, flow.Move, flow.Enqueue, flow.Combine)
+_TRIGGERS = (flow.Build, flow.Lend, flow.Move, flow.Enqueue, flow.Combine, flow.Replay)
 
 
 def relevant(function: Flow) -> Flow | None:

@@ -18,7 +18,7 @@ from tilecheck.borrow.effects import Effects
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
-from tilecheck.borrow.loans import inside, lineage
+from tilecheck.borrow.loans import LASTING, inside, lineage
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -238,15 +238,16 @@ def _copies(states: Cases) -> Cases:
 def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
-    Names count whether they are read again or not where something may be moved later, and while a raw view exists: does
-    something still own its memory.
+    Names count whether they are read again or not where something may be moved later, and while what they lead to
+    counts by being there: the owner of a raw view, a graph, another library's array on our memory.
     """
     if NAMES not in live:
-        raw = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
+        there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
+        there.update(holder for holder, phase in state.phase.items() if phase in LASTING)
         state.names = {
             var: obj
             for var, obj in state.names.items()
-            if var in live or (raw and not raw.isdisjoint(inside(state, obj)))
+            if var in live or (there and any(not there.isdisjoint(lineage(state, at)) for at in inside(state, obj)))
         }
     else:
         state.names = {var: obj for var, obj in state.names.items() if var in live or var[0] != "%"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilecheck.borrow.contracts import KernelFacts
 from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Op, Pieces, Value
 from tilecheck.borrow.vocabulary import canonical
-from tilecheck.ir.host import Contract, HostType
+from tilecheck.ir.host import Contract, Expr, HostType, Sub
 
 _HANDLES: dict[str, Handle] = {
     "tilecheck.Running": Handle("running"),
@@ -30,6 +30,12 @@ def value_of_type(known: HostType) -> Value | None:
     if name in ("torch.Tensor", "cupy.ndarray"):
         return Array("foreign", known.dtype, known.extents)
     return _HANDLES.get(name)
+
+
+def value_of_annotation(note: Expr) -> Value | None:
+    """What an annotation says of an op, a running one, a graph or a stream."""
+    name = canonical(note.base if isinstance(note, Sub) else note)
+    return Op() if name == "tilecheck.DeviceOp" else _HANDLES.get(name or "")
 
 
 def value_of_contract(contract: Contract) -> Value:

@@ -82,6 +82,7 @@ class Kind(StrEnum):
     VIEW = "view"
     PARTITION = "partition"
     OP = "op"
+    SHARED_OP = "shared op"
     RUNNING = "running"
     GRAPH = "graph"
     STREAM = "stream"
@@ -230,21 +231,27 @@ class Build(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lend(Instr):
-    """A call borrows `uses` while it runs; `result`, if any, is a new object that goes on borrowing them."""
+    """A call borrows `uses` while it runs; `into`, if any, is a new object that goes on borrowing them: until its last
+    use, or, for another library's array on that memory (`lent`), as long as it exists.
+    """
 
     uses: tuple[Use, ...]
     callee: str
     into: Var | None = None
     site: Site | None = None
+    lent: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combine(Instr):
-    """`into` is an op made of the ops `srcs`, which are used up by it."""
+    """`into` is an op made of the ops `srcs`, which are used up by it. What a function of the file makes of them
+    (`kept`) may be run by that function, so that it is no op that nobody runs.
+    """
 
     into: Var
     site: Site
     srcs: tuple[Var, ...]
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,10 +272,26 @@ class Finish(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture(Instr):
-    """The op `src` becomes part of the graph `graph`, which holds what it held."""
+    """The op `src` becomes part of the graph `graph`, which holds what it held; of a scope, once that is over."""
 
     graph: Var
     src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seal(Instr):
+    """The recording of `graph` is over: from now on it holds what it captured."""
+
+    graph: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay(Instr):
+    """`into` is an op that holds what `graph` holds."""
+
+    into: Var
+    site: Site
+    graph: Var
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -61,7 +61,8 @@ class Contract:
     when it could not be read. `dims` are the Dim classes that the extents name.
     `result` is the public name of the class that a host function returns (`tilecheck.Tensor`, `tilecheck.Partition`,
     `tilecheck.DeviceOp`, `tilecheck.Running`; None for anything else), `returns` the access of a returned tensor. What
-    is returned borrows from the tensor arguments, unless it is an `Owned` tensor.
+    is returned borrows from the tensor arguments, unless it is an `Owned` tensor, and holds what the arguments in `ops`
+    held: those are the parameters that take an op, by name, and those in `runnings` take a running one.
     """
 
     name: str
@@ -72,6 +73,9 @@ class Contract:
     writes: frozenset[str] | None = None
     returns: Access | None = None
     result: str | None = None
+    ops: frozenset[str] = frozenset()
+    runnings: frozenset[str] = frozenset()
+    is_async: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ _KINDS = (
     Break.MOVED_BUILT,
     Break.MOVED_IDLE,
     Break.MOVED_VIEW,
+    Break.CAPTURED,
+    Break.LENT,
 )
 
 
@@ -156,6 +158,10 @@ def _message(broken: Broken) -> str:
             return f"cannot borrow `{place}` exclusively: `{holder}` is used again later"
         case Break.BUILT:
             return f"cannot {'write' if broken.writes else 'read'} `{place}` while `{holder}` holds it"
+        case Break.CAPTURED | Break.LENT:
+            exclusively = " exclusively" if broken.verb == "borrow" else ""
+            holds = "holds it" if broken.kind is Break.CAPTURED else "shares its memory"
+            return f"cannot {broken.verb} `{place}`{exclusively} while `{holder}` {holds}"
         case Break.MOVED_BUILT:
             return f"cannot move `{place}` while `{holder}` holds it"
         case Break.MOVED_IDLE:
@@ -177,7 +183,8 @@ def _labels(broken: Broken) -> Iterator[Label]:
         return
     if broken.origin is not None:
         taken = f" as `{broken.param}`" if broken.param else ""
-        yield Label(broken.origin, f"`{broken.place}` is borrowed here{taken}")
+        begun = {Break.CAPTURED: "captured", Break.LENT: "lent"}.get(broken.kind, "borrowed")
+        yield Label(broken.origin, f"`{broken.place}` is {begun} here{taken}")
     if broken.later is not None:
         yield Label(broken.later, "the borrow is needed again here")
 
@@ -190,7 +197,13 @@ def _help(broken: Broken) -> str:
             return f"move `{broken.holder}` itself, or `del {broken.holder}` first"
         case Break.MOVED_IDLE if broken.later is None:
             return f"`del {broken.holder}` first"
+        case Break.CAPTURED:
+            drop = f"drop the graph first (`del {broken.holder}`)" if broken.named else "drop the graph first"
+            return f"{drop}, or give it a tensor of its own"
+        case Break.LENT:
+            drop = f"`del {broken.holder}` first" if broken.named else "let go of that array first"
+            return f"{drop}, or lend a copy: `{broken.place}.copy()`"
         case Break.IDLE | Break.MOVED_IDLE:
             return f"use `{broken.holder}` for the last time before this line, or take it anew after it"
         case _:
-            return "run the op first, with `sync()`, or drop it with `del`"
+            return "run the op first, with `sync()`, or give it up with `discard()`"

@@ -70,7 +70,7 @@ def build_only() -> None:
     z, x = tc.zeros(1024), tc.ones(1024)
     op = copy(z.partition(128), x)
     print(op.grid)
-    del op
+    op.discard()
 """,
 )
 
@@ -84,7 +84,7 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     yield from checked.faults_of("dropped-op", SEVERITY)
 
 
-_RUN = "add `.sync()`, or `del` it if that is meant"
+_RUN = "add `.sync()`, or give it up with `.discard()`"
 
 
 def fix(line: str, diagnostic: Diagnostic) -> Edit | None:

@@ -1,7 +1,8 @@
-"""A tensor is used after its memory was given away.
+"""A tensor is used after its memory was given away, or an op after it was used up.
 
 Why: `into_partition` and parameters that are `Tensor[Owned]` take the memory over. The old name, and every view or alias
-of it, then speaks of memory that somebody else may be writing, or has freed.
+of it, then speaks of memory that somebody else may be writing, or has freed. An op runs once: running it, recording it
+in a graph and making another op of it (`then`, `zip`) use it up, unless it is `shared()`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from tilecheck.borrow.findings import Break
+from tilecheck.borrow.findings import Break, Broken
 from tilecheck.checked import Checked
 from tilecheck.diagnostic import Diagnostic, Label
 
@@ -35,6 +36,25 @@ def main() -> None:
     copy(zp, x).sync()
     print(z.numpy())  # error
 """,
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(1024), tc.ones(1024)
+    op = copy(z.partition(128), x)
+    op.sync()
+    op.sync()  # error
+""",
 )
 
 GOOD = (
@@ -58,12 +78,33 @@ def main() -> None:
     z = zp.unpartition()
     print(z.numpy())
 """,
+    """
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+
+
+class B(Dim): ...
+
+
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+
+
+def main() -> None:
+    z, x = tc.zeros(1024), tc.ones(1024)
+    for _ in range(2):
+        op = copy(z.partition(128), x)
+        op.sync()
+""",
 )
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """The uses of what was moved."""
+    """The uses of what was moved or used up."""
     for broken in checked.host.broken if checked.host is not None else ():
+        if broken.kind is Break.SPENT:
+            yield _spent(broken)
         if broken.kind is not Break.MOVED:
             continue
         labels: tuple[Label, ...] = ()
@@ -76,3 +117,15 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
         message = f"`{broken.place}` is used after it was moved{via}"
         yield Diagnostic("use-after-move", SEVERITY, message, broken.span, None, labels, way_out)
     yield from checked.faults_of("use-after-move", SEVERITY)
+
+
+def _spent(broken: Broken) -> Diagnostic:
+    joined = broken.by == "joined"
+    how = "became part of another op" if joined else "was run"
+    labels: tuple[Label, ...] = ()
+    if broken.origin is not None:
+        again = ", in an earlier round" if broken.origin == broken.span else ""
+        labels = (Label(broken.origin, f"it {'becomes part of another op' if joined else 'is run'} here{again}"),)
+    message = f"`{broken.place}` is used again after it {how}"
+    way_out = f"an op runs once: build it again, or make it `{broken.place}.shared()` before its first use"
+    return Diagnostic("use-after-move", SEVERITY, message, broken.span, None, labels, way_out)

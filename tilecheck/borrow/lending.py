@@ -1,0 +1,58 @@
+"""Arrays of other libraries on our memory, and our tensors on theirs (DLPack).
+
+`np.from_dlpack(x)` shares the memory of `x` without a copy. The array borrows it as long as it exists, whether it is used
+again or not: nobody sees when the other library reads. Lending is a read of the host, what runs on `x` must be waited for.
+Ours may still be read; writing, borrowing exclusively and moving have to wait until the array is gone. The other way
+round, `tc.from_dlpack(a)` gives our own memory back as a view.
+
+Worked example: `a = np.from_dlpack(x); x[0] = 1.0` meets the loan of `a`; after `del a` it does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow.context import Operand, is_ours
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import Array
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+BORROWERS = frozenset(
+    {
+        "numpy.from_dlpack",
+        "torch.from_dlpack",
+        "torch.utils.dlpack.from_dlpack",
+        "cupy.from_dlpack",
+        "jax.dlpack.from_dlpack",
+    }
+)
+"""Functions that make an array on the memory of their argument."""
+
+
+def lend(low: Expressions, node: ir.Call, full: str) -> Operand | None:
+    """A call of one of `BORROWERS`; None if what it borrows is not known to be ours."""
+    if len(node.args) != 1 or node.args[0].star or not is_ours(low.known(node.args[0].value)):
+        return None
+    arg = node.args[0]
+    source = low.expr(arg.value)
+    if source.var is None or not isinstance(source.value, Array):
+        return None
+    low.look(source, arg.value, Touch.READ, spell(node))
+    numpy = full.startswith("numpy.")
+    into = low.temp()
+    site = Site(Kind.HOST if numpy else Kind.FOREIGN, spell(node), node.span)
+    use = Use(source.var, Hold.SHARED, arg.span, spell(arg.value), "")
+    low.emit(flow.Lend((use,), full, into, site, lent=True, span=node.span))
+    return Operand(into, Array("numpy" if numpy else "foreign", source.value.dtype, source.value.shape))
+
+
+def borrowed_back(low: Expressions, node: ir.Call) -> Operand | None:
+    """`tc.from_dlpack(x)` of a tensor of ours: a view; None for anything else."""
+    if len(node.args) != 1 or node.args[0].star or not is_ours(low.known(node.args[0].value)):
+        return None
+    return low.view(low.expr(node.args[0].value), node)
