@@ -304,10 +304,14 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
         note_atomic(run, state, access, old, operands)
     if counts:
         run.counters.add(array.name)
-    if access is not None and increment is not None and whole and run.barrier_loops == 0:
+    if access is not None and increment is not None and whole:
         level = Level.GRID if array.space == "global" else Level.BLOCK
         if all(t.level <= level for t in access.index):
-            run.tickets.append(Ticket(old, array, level, increment, access, run.generic_loops == 0))
+            drawn = Ticket(old, array, level, increment, access, run.generic_loops == 0)
+            if run.barrier_loops == 0:
+                run.tickets.append(drawn)
+            if level is Level.GRID:
+                run.draws[old] = drawn
     return Scalar(old, Kind.INT if whole else Kind.FLOAT)
 
 
