@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -168,6 +169,19 @@ def test_a_row_that_is_its_tile_needs_no_clipping(kernels: ModuleType) -> None:
     ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
     assert "ld.global.v4.f32" in ptx
     assert "ld.global.f32" not in ptx
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "silu_mul", "transpose"])
+def test_short_elements_move_16_bytes_at_a_time(name: str, dtype: str) -> None:
+    sizes = {"BM": 1, "BN": 4096, "N": 4096} if name in ("softmax", "layer_norm") else {"BM": 64, "BN": 64}
+    report = checked_for(getattr(library, name), sizes, dtype)
+    ranks = {p.name: len(p.extents or ()) for p in report.kernel.params if isinstance(p, TensorParam)}
+    code = lower(report, {n: Facts(dtype, rank, True, True, (4096,) * rank) for n, rank in ranks.items()})
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    moved = set(re.findall(r"(?:ld|st)\.global\.[\w.]+", ptx))
+    assert moved == {"ld.global.v4.u32", "st.global.v4.u32"}
 
 
 def test_equal_texts_with_other_layouts_are_told_apart() -> None:

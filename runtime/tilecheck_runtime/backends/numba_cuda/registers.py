@@ -26,6 +26,7 @@ I64: Final = ir.IntType(64)
 HALF: Final = ir.HalfType()
 FLOAT: Final = ir.FloatType()
 DOUBLE: Final = ir.DoubleType()
+_HALVES: Final = ir.LiteralStructType((I16, I16))
 
 Value: TypeAlias = ir.Value
 
@@ -218,16 +219,36 @@ def pack(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
     """Neighbouring elements as one vector for a wide access; elements under 32 bits travel as words, because NVVM splits
     longer vectors of short elements.
     """
-    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        vector = builder.insert_element(vector, value, I32(i))
     words = _words(values[0].type, len(values))
+    if words is not None and values[0].type == I16 and len(values) > 2:
+        pairs = [
+            call_asm(builder, "mov.b32 $0, {$1, $2};", I32, "=r,h,h", low, high)
+            for low, high in zip(values[::2], values[1::2], strict=True)
+        ]
+        return _vector(builder, pairs)
+    vector = _vector(builder, values)
     return vector if words is None else builder.bitcast(vector, words)
 
 
+def _vector(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
+    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        vector = builder.insert_element(vector, value, I32(i))
+    return vector
+
+
 def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> list[Value]:
-    """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`."""
-    if _words(kind, count) is not None:
+    """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`.
+
+    Several words are taken apart, and put together in `pack`, where the optimiser does not look: of an access and its cast
+    it would make one vector of short elements.
+    """
+    words = _words(kind, count)
+    if words is not None and kind == I16 and count > 2:
+        parts = [builder.extract_element(vector, I32(i)) for i in range(count // 2)]
+        pairs = [call_asm(builder, "mov.b32 {$0, $1}, $2;", _HALVES, "=h,=h,r", part) for part in parts]
+        return [builder.extract_value(pair, half) for pair in pairs for half in (0, 1)]
+    if words is not None:
         vector = builder.bitcast(vector, ir.VectorType(kind, count))
     return [builder.extract_element(vector, I32(i)) for i in range(count)]
 
