@@ -319,11 +319,12 @@ class TensorParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A scalar of the launch; `kind` is None when the source does not say."""
+    """A scalar of the launch; `kind` is None when the source does not say, `dtype` is NumPy's name if a signature says it."""
 
     name: str
     span: Span
     kind: Literal["int", "float", "bool"] | None = None
+    dtype: str | None = None
 
 
 Param = TensorParam | ScalarParam

@@ -210,12 +210,11 @@ def _power(symbols: Symbols, x: Term, y: Term, left: Value, right: Value) -> Val
 
 
 def power_of_two(symbols: Symbols, exponent: Term) -> Term:
-    """`2 ** exponent`; exact for exponents from 0 to 32. A shift by less than 0 is not defined: it may be anything."""
+    """`2 ** exponent`; exact for exponents from 0 to 32. Shifts by less than 0 or more than 63 are for `overflow.py`."""
     value = value_of(exponent)
     if value is not None and 0 <= value < 64:
         return num(1 << value)
-    low = 1 if exponent.low is not None and exponent.low >= 0 else None
-    made = symbols.apply("bits <<", Level.GRID, (exponent,), Taint.NONE, low=low, label="pow2")
+    made = symbols.apply("bits <<", Level.GRID, (exponent,), Taint.NONE, low=1, label="pow2")
     assert made.symbol is not None
     if not made.symbol.facts:
         power_of_two_facts(made, exponent)

@@ -26,7 +26,6 @@ I64: Final = ir.IntType(64)
 HALF: Final = ir.HalfType()
 FLOAT: Final = ir.FloatType()
 DOUBLE: Final = ir.DoubleType()
-_HALVES: Final = ir.LiteralStructType((I16, I16))
 
 Value: TypeAlias = ir.Value
 
@@ -217,15 +216,12 @@ def cast_all(builder: ir.IRBuilder, source: str, target: str, values: Sequence[V
 
 def pack(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
     """Neighbouring elements as one vector for a wide access; elements under 32 bits travel as words, because NVVM splits
-    longer vectors of short elements.
+    longer vectors of short elements, and would make one of a cast and its store.
     """
     words = _words(values[0].type, len(values))
-    if words is not None and values[0].type == I16 and len(values) > 2:
-        pairs = [
-            call_asm(builder, "mov.b32 $0, {$1, $2};", I32, "=r,h,h", low, high)
-            for low, high in zip(values[::2], values[1::2], strict=True)
-        ]
-        return _vector(builder, pairs)
+    if isinstance(words, ir.VectorType) and values[0].type == I16:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        return _vector(builder, [call_asm(builder, "mov.b32 $0, {$1, $2};", I32, "=r,h,h", *pair) for pair in pairs])
     vector = _vector(builder, values)
     return vector if words is None else builder.bitcast(vector, words)
 
@@ -238,19 +234,19 @@ def _vector(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
 
 
 def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> list[Value]:
-    """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`.
-
-    Several words are taken apart, and put together in `pack`, where the optimiser does not look: of an access and its cast
-    it would make one vector of short elements.
-    """
+    """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`."""
     words = _words(kind, count)
-    if words is not None and kind == I16 and count > 2:
-        parts = [builder.extract_element(vector, I32(i)) for i in range(count // 2)]
-        pairs = [call_asm(builder, "mov.b32 {$0, $1}, $2;", _HALVES, "=h,=h,r", part) for part in parts]
-        return [builder.extract_value(pair, half) for pair in pairs for half in (0, 1)]
     if words is not None:
+        if isinstance(words, ir.VectorType):
+            vector = _opaque(builder, vector, words)
         vector = builder.bitcast(vector, ir.VectorType(kind, count))
     return [builder.extract_element(vector, I32(i)) for i in range(count)]
+
+
+def _opaque(builder: ir.IRBuilder, vector: Value, words: ir.VectorType) -> Value:
+    """`vector` by a way that NVVM does not see through: it would fold the elements into the load and split that in two."""
+    parts = [builder.extract_element(vector, I32(i)) for i in range(words.count)]
+    return _vector(builder, [call_asm(builder, "mov.b32 $0, $1;", I32, "=r,r", part) for part in parts])
 
 
 def packed_type(kind: ir.Type, count: int) -> ir.Type:
