@@ -22,10 +22,16 @@ from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLower
 __all__ = ["kernels"]
 
 
+class D32(tc.Dim, size=32): ...
+
+
 class D48(tc.Dim, size=48): ...
 
 
 class D64(tc.Dim, size=64): ...
+
+
+class D128(tc.Dim, size=128): ...
 
 
 def case(name: str) -> Case:
@@ -52,13 +58,35 @@ def test_what_cutile_has_not_is_refused_by_name() -> None:
         z.store(z.load() + 1.0)
 
     @tc.kernel
-    def says(z: tc.Tensor[tc.Mut, tc.f32, D64]) -> None:
-        tc.print("block", tc.block_id(0))
-        z.store(z.load() + 1.0)
+    def crossed(z: tc.Tensor[tc.Mut, tc.f32, D128], x: tc.Tensor[tc.Shared, tc.f32, tc.Dyn]) -> None:
+        long, short = x.partition(D64, pad=0)[0], x.partition(D32, pad=0)[0]
+        z.store(tc.concat((short, long, short)))
 
-    for kernel, words in ((wide, "a tile extent of 48, which is no power of two"), (says, "`print`")):
+    for kernel, words in (
+        (wide, "a tile extent of 48, which is no power of two"),
+        (crossed, "`concat` of tiles of 32, 64, 32 along axis 0"),
+    ):
         with pytest.raises(NoLowering, match=words):
             lower(check_kernel(read_function(kernel.fn)))
+
+
+def test_tiles_of_two_lengths_are_joined_where_every_step_is_a_power_of_two() -> None:
+    @tc.kernel
+    def ends(z: tc.Tensor[tc.Mut, tc.f32, D128], x: tc.Tensor[tc.Shared, tc.f32, tc.Dyn]) -> None:
+        long, short = x.partition(D64, pad=0)[0], x.partition(D32, pad=0)[0]
+        z.store(tc.concat((long, short, short)))
+
+    assert "ct.cat((long, ct.cat((short, short), 0)), 0)" in lower(check_kernel(read_function(ends.fn))).source
+
+
+def test_print_shows_texts_numbers_and_tiles() -> None:
+    @tc.kernel
+    def says(z: tc.Tensor[tc.Mut, tc.f16, D64]) -> None:
+        tc.print("block", tc.block_id(0), D64, z.load(), z.load() > 0)
+
+    text = lower(check_kernel(read_function(says.fn))).source
+    tile = "ct.load(z, (ct.bid(0), ), (64,))"
+    assert f"ct.print('block', ct.bid(0), '64', ct.astype({tile}, ct.float32), ct.astype(({tile} > " in text
 
 
 def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None:
