@@ -139,7 +139,8 @@ def test_a_check_notes_its_line_and_turns_stores_off(kernels: ModuleType) -> Non
 
 
 def test_products_go_to_tile_ir_by_default(kernels: ModuleType) -> None:
-    product, sums = (preference(report_of(kernels, case(name)).kernel) for name in ("mma_f16", "add_f32"))
+    reports = [report_of(kernels, case(name)) for name in ("mma_f16", "add_f32")]
+    product, sums = (preference(report.kernel, report.types) for report in reports)
     assert (product.compiler, product.asked) == ("tile-ir", False)
     assert re.fullmatch(
         r"tile-ir where it is installed, else numba-cuda: it multiplies matrices \(line \d+\)", str(product)
