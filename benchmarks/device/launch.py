@@ -50,15 +50,16 @@ def run(bench: Bench) -> None:
     def anew() -> None:
         add(mine[0].partition(1024), mine[1], mine[2])
 
-    against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.8)} if packed is not None else {}
-    ways: dict[str, tuple[Run, Run]] = {
-        "with all checks": (at_once, add.wait),
-        "with all checks, an op and a `Running` each time": (checked, bench.stream.synchronize),
-        "with all checks, a partition each time": (anew, add.wait),
+    ways: dict[str, tuple[tuple[Run, Run], float | None]] = {
+        "with all checks, `add.on(stream)(...)`": ((at_once, add.wait), 1.8),
+        "with all checks, `add(...).run(stream)`": ((checked, bench.stream.synchronize), None),
+        "with all checks, `add.on(stream)(z.partition(...), ...)`": ((anew, add.wait), None),
     }
-    for how, side in ways.items():
+    for how, (side, limit) in ways.items():
+        against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), limit)} if packed is not None else {}
+        theirs = peers if limit is not None else {name: (other, None) for name, (other, _) in peers.items()}
         side[0]()
-        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **peers}, LAUNCHES))
+        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **theirs}, LAUNCHES))
     add.wait()
     pieces = mine[0].partition(1024)
     _graphs(bench, pieces, mine)

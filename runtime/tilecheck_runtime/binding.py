@@ -13,7 +13,7 @@ import inspect
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,8 +31,7 @@ T = TypeVar("T")
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TensorArgument:
+class TensorArgument(NamedTuple):
     """What a tensor parameter got. `loan` is that of the handle, `value` the handle itself."""
 
     param: TensorParam
@@ -59,8 +58,7 @@ class TensorArgument:
         return self.elements.layout.shape
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarArgument:
+class ScalarArgument(NamedTuple):
     """What a scalar parameter got."""
 
     param: ScalarParam
@@ -70,8 +68,14 @@ class ScalarArgument:
 Argument = TensorArgument | ScalarArgument
 
 
-def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Argument, ...]:  # fmt: skip
-    """One argument per parameter of the kernel, in its order.
+def bind(
+    kernel: Kernel,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    positional: bool = False,
+) -> tuple[Argument, ...]:
+    """One argument per parameter of the kernel, in its order. `positional` says that each may be given by position.
 
     Raises UsageError for a call that does not fit the signature, LaunchRefused for an argument of the wrong kind, rank
     or dtype, BorrowError for one that was moved.
@@ -80,7 +84,13 @@ def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kw
         _tensor(kernel, param, value)
         if isinstance(param, TensorParam)
         else ScalarArgument(param, _scalar(kernel, param, value))
-        for param, value in zip(kernel.params, _in_order(kernel, signature, args, kwargs), strict=True)
+        for param, value in zip(
+            kernel.params,
+            args
+            if positional and not kwargs and len(args) == len(kernel.params)
+            else _in_order(kernel, signature, args, kwargs),
+            strict=True,
+        )
     )
     _check_variables(kernel, [a for a in bound if isinstance(a, TensorArgument) and a.param.variable is not None])
     return bound
@@ -89,9 +99,6 @@ def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kw
 def _in_order(
     kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    plain = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
-    if plain and not kwargs and len(args) == len(kernel.params):
-        return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -20,8 +20,10 @@ from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State, before, release
 from tilecheck_runtime.stream import Stream
 
-# Told whenever an execution has been submitted whole: one for all, since hardly ever anybody waits for it.
+# Told whenever an execution has been submitted whole while somebody waits for one: one for all, since hardly ever anybody
+# does. The list has an entry for each that waits.
 _FINISHED = threading.Condition()
+_WAITING: list[Execution] = []
 
 
 class Execution:
@@ -38,8 +40,7 @@ class Execution:
         self._host_copies: list[Event] = []
         self._last: Event | None = None
         self._whole = False
-        with stream._lock:
-            stream._executions.add(self)
+        stream._enter(self)
 
     def hold(self, loans: Sequence[Loan]) -> None:
         """Take the loans of a piece of work that is about to be submitted, behind all that conflicts with them.
@@ -91,9 +92,11 @@ class Execution:
         if self._last is None or self._pending:
             after = (*self._pending, *(() if self._last is None else (self._last,)))
             self._last = self.stream._queue.mark(after)
-        with _FINISHED:
-            self._whole = True
-            _FINISHED.notify_all()
+        self._whole = True
+        # Whoever comes to wait after this look sees that it is whole.
+        if _WAITING:
+            with _FINISHED:
+                _FINISHED.notify_all()
         return self._last
 
     @property
@@ -105,7 +108,11 @@ class Execution:
         """The end of the whole execution, once another thread has submitted all of it."""
         if not self._whole:
             with _FINISHED:
-                _FINISHED.wait_for(lambda: self._whole)
+                _WAITING.append(self)
+                try:
+                    _FINISHED.wait_for(lambda: self._whole)
+                finally:
+                    _WAITING.remove(self)
         if self._last is None:
             raise OpError("the op that this one follows was not submitted")
         return self._last

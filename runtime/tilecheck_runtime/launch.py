@@ -35,6 +35,7 @@ from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of, listeners
+from tilecheck_runtime.surroundings import watch
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -155,8 +156,14 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         simt = simt_kernel(kernel, args, kwargs)
         plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
         return LaunchOp(plan, _take(plan))
-    checked = checked_kernel(kernel.fn, kernel.options)
-    arguments = bind(checked.kernel, checked.signature, args, kwargs)
+    read = kernel._read
+    if read is not None and read[0]():
+        checked = read[1]
+    else:
+        unchanged = watch(kernel.fn)
+        checked = checked_kernel(kernel.fn, kernel.options)
+        kernel._read = (unchanged, checked)
+    arguments = bind(checked.kernel, checked.signature, args, kwargs, checked.positional)
     facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
     decision = checked.decisions.get(facts)
     if decision is None:

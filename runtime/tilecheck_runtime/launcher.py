@@ -28,7 +28,7 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Event, Repeat
 from tilecheck_runtime.errors import BorrowError, TilecheckError, UsageError
 from tilecheck_runtime.launch import LaunchOp, build, requests_of
-from tilecheck_runtime.ledger import LOCK, Loan, Request, Standing, release, repeat
+from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing, release, repeat, resume
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.specialise import listeners
@@ -210,9 +210,12 @@ class Seat(Standing):
                 return False
             self._sitting = True
         try:
-            loans, earlier = repeat(self._requests, self._name, self, self)
-            # Without our lock: another launcher may be asking for the end of our rounds.
-            events = tuple(other.event() for other in earlier if not (isinstance(other, Seat) and self._beside(other)))
+            events: tuple[Event, ...] = ()
+            loans = None if self.loans else resume(self._requests, self._name, self, self)
+            if loans is None:
+                loans, earlier = repeat(self._requests, self._name, self, self)
+                # Without our lock: another launcher may be asking for the end of our rounds.
+                events = tuple(other.event() for other in earlier if not self._beside(other))
             with self._lock:
                 in_order = self.rounds.after(events)
                 with LOCK:
@@ -227,8 +230,8 @@ class Seat(Standing):
         finally:
             self._sitting = False
 
-    def _beside(self, other: Seat) -> bool:
-        return other.number == self.number
+    def _beside(self, other: Runner) -> bool:
+        return isinstance(other, Seat) and other.number == self.number
 
     def wait(self) -> None:
         """Block until every round is over and end the borrows, also if one failed. Raises the error of that one."""
@@ -241,7 +244,7 @@ class Seat(Standing):
 
     def land(self) -> None:
         """End the borrows: everything is over."""
-        self.stands = self.ready = False
+        self.ready = False
         loans, self.loans = self.loans, ()
         release(loans)
 

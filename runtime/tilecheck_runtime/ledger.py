@@ -37,7 +37,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
@@ -56,6 +56,9 @@ SWEEP = 64
 
 
 class State(Enum):
+    # Members are looked up at every access, and exist once.
+    __hash__ = object.__hash__
+
     IDLE = "idle"
     BUILT = "built"
     RUNNING = "running"
@@ -68,6 +71,8 @@ class State(Enum):
 
 class Access(Enum):
     """What somebody is about to do; the value completes `cannot ...` around the tensor's name."""
+
+    __hash__ = object.__hash__
 
     READ = "read {}"  # by the host, now
     WRITE = "write {}"  # by the host, now
@@ -166,8 +171,7 @@ class Loan:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One access that is about to happen: `actor` is the loan of the handle it goes through, `name` what to call it, in
     backticks; None is what the running line of the user calls it.
 
@@ -215,11 +219,11 @@ class Ledger:
     def still(self) -> list[Loan]:
         """The loans that have not ended and are not running."""
         with LOCK:
-            found = [
-                loan
-                for ref in self._still
-                if (loan := ref()) is not None and loan.state not in PASSED and loan.ended is None
-            ]
+            found: list[Loan] = []
+            for ref in self._still:
+                loan = ref()
+                if loan is not None and loan.ended is None and loan.state not in PASSED:
+                    found.append(loan)
             if len(found) < len(self._still):
                 self._still = [weakref.ref(loan) for loan in found]
             return found
@@ -387,6 +391,20 @@ def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
         return tuple(kept.values())
 
 
+def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
+    """Loans as `repeat` gives them after the earlier ones have ended, if the leave still stands: nothing that it looks at
+    has changed, and what the first round came after the next one does too. None if it was taken back.
+    """
+    with LOCK:
+        if not standing.stands:
+            return None
+        site = here()
+        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
+        for loan in loans:
+            loan.ledger.start(loan, owner, standing.number)
+        return loans
+
+
 def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
     """The accesses of one more round of captured work, to be granted `in_order`."""
     mine = frozenset(loan.number for loan in loans)
@@ -440,14 +458,19 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
         loans = ledger.still()
         if request.access in BY_HOST:
             loans += ledger.running()
-        broken = [
-            (loan, rule)
-            for loan in loans
-            if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
-            if loan.number not in request.exempt or loan.state is State.REPEATING
-            if request.execution is None or loan.owner is not request.execution
-            if overlaps(loan.region, request.region)
-        ]
+        broken: list[tuple[Loan, str]] = []
+        for loan in loans:
+            # Most are idle ones, which never stop anybody.
+            if loan.state is State.IDLE:
+                continue
+            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
+            if (
+                rule is not None
+                and (loan.number not in request.exempt or loan.state is State.REPEATING)
+                and (request.execution is None or loan.owner is not request.execution)
+                and overlaps(loan.region, request.region)
+            ):
+                broken.append((loan, rule))
         if broken:
             # Of several, what does not go away by waiting, and then the oldest.
             loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))

@@ -191,6 +191,7 @@ class CheckedKernel:
     kernel: Kernel
     signature: inspect.Signature
     partners: tuple[tuple[str, str], ...]
+    positional: bool
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
@@ -252,7 +253,9 @@ def _read(fn: FunctionType, options: Mapping[str, object]) -> CheckedKernel:
         fault = Fault(error.rule, error.message, error.span, fn.__name__, (), error.help)
         raise rejection(fn.__name__, (fault,)) from None
     checked(kernel, {}, {})
-    return CheckedKernel(kernel, inspect.signature(fn), partners(kernel))
+    signature = inspect.signature(fn)
+    positional = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    return CheckedKernel(kernel, signature, partners(kernel), positional)
 
 
 def checked(kernel: Kernel, dims: Mapping[str, int], opened: Mapping[str, Opened]) -> TileReport:

@@ -155,7 +155,7 @@ class TileFunctions(TileShapes):
         if name == "tiled_view":
             given = self._given(node, "tile_shape")
             view = self.view_of(func.value)
-            tile = self.extents(given.get("tile_shape"))
+            tile = self.shape_of(given.get("tile_shape"), span)
             steps = self.extents(given.get("traversal_steps")) or tile
             return self.made_view(replace(view, tile=tile, steps=steps, padded=self.pads(given)), span)
         if name == "slice":
@@ -279,6 +279,7 @@ class TileFunctions(TileShapes):
 
     def _arange(self, given: dict[str, cst.BaseExpression], span: Span) -> Expr:
         size = self.expr(given["size"])
+        self._extents_at((self.called(size),), span)
         start = self.expr(given["start"]) if "start" in given else None
         step = self.expr(given["step"]) if "step" in given else None
         kind = self.static(given["dtype"]) if "dtype" in given else UNKNOWN
@@ -326,9 +327,9 @@ class TileFunctions(TileShapes):
         if name in _NULLARY:
             return self._filled(name, argument(0, "shape"), argument(1, "fill_value"), span)
         if name in ("reshape", "broadcast_to"):
-            return self._reshaped(name, values[0], self.extents(argument(1, "shape")), span)
+            return self._reshaped(name, values[0], self.shape_of(argument(1, "shape"), span), span)
         if name == "extract":
-            return self.tile_value(span, Tile(self.extents(argument(2, "shape"))))
+            return self.tile_value(span, Tile(self.shape_of(argument(2, "shape"), span)))
         if name in ("transpose", "permute"):
             return self.tile_value(span, Tile(self._permuted(name, first, argument(1, "axes"))))
         if name == "expand_dims":

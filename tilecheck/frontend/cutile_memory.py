@@ -48,7 +48,7 @@ class CuTile(TileFunctions):
         given = self._given(node, "array", "index", "shape")
         view = self.view_of(given["array"])
         index = self._index(given["index"])
-        shape = self.extents(given.get("shape"))
+        shape = self.shape_of(given.get("shape"), span)
         tile = shape or tuple(Const(1, span=span) for _ in index)
         order = self.order(given.get("order"), len(index))
         return self._loaded(view, index, tile, tile, order, self._checked(given), shape == (), self.pads(given), span)
@@ -123,7 +123,7 @@ class CuTile(TileFunctions):
         view = self.view_of(given["array"])
         index = self._index(given["index"])
         tile, stored = self._stored(value, len(index), span)
-        if tile is None or len(tile) != len(index):
+        if tile is None:
             self.unread("a store of a tile whose shape could not be read", span, names_in(view.array), barrier=False)
             return
         order, clipped = self.order(given.get("order"), len(index)), self._checked(given)
@@ -182,6 +182,9 @@ class CuTile(TileFunctions):
     ) -> tuple[Expr, ...] | None:
         """Every element of a tile, clipped at the array's edge; the first one is not. Its place, None if not read."""
         rank = len(index)
+        if len(tile) != rank:
+            ranks = (Const(rank, span=span), Const(len(tile), span=span))
+            self.emit(Do(OpCall("ranks_differ", ranks, span=span), span=span))
         if len(tile) != rank or len(steps) != rank or sorted(order) != list(range(rank)):
             self.unread("a tile access that could not be read", span, names_in(view.array), barrier=False)
             return None

@@ -22,6 +22,10 @@ from tilecheck.ir.kernel import (
     OpCall,
 )
 
+_POWERS = frozenset(2**k for k in range(31))
+# What a subscript may follow that is no array's shape.
+_VALUES = (cst.Name, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+
 
 class TileShapes(TileNames):
     """Lowering of what changes a tile's shape."""
@@ -30,7 +34,7 @@ class TileShapes(TileNames):
         self, name: str, shape: cst.BaseExpression | None, value: cst.BaseExpression | None, span: Span
     ) -> Expr:
         """`zeros`, `ones` and `full`: every lane has one value."""
-        extents = self.extents(shape)
+        extents = self.shape_of(shape, span)
         fill = Const(0 if name == "zeros" else 1, span=span) if name != "full" else None
         if fill is None and value is not None:
             given = self.expr(value)
@@ -143,7 +147,7 @@ class TileShapes(TileNames):
 
     def _subscript(self, node: cst.Subscript, span: Span, *, view: bool = False) -> Expr:
         """`t[:, None]` of a tile gets an axis; other subscripts are of arrays' shapes and tuples."""
-        base = self.expr(node.value) if isinstance(node.value, cst.Name | cst.Call) else None
+        base = self.expr(node.value) if isinstance(node.value, _VALUES) else None
         tile = self.tile_of(base) if base is not None and self.tuple_items(base) is None else None
         if tile is None:
             return super()._subscript(node, span, view=view)
@@ -156,6 +160,17 @@ class TileShapes(TileNames):
         extents = iter(tile.shape)
         shape = tuple(Const(1, span=span) if k in new else next(extents) for k in range(rank))
         return self.tile_value(span, Tile(shape, lanes=self._shifted(tile, new, rank)))
+
+    def shape_of(self, node: cst.BaseExpression | None, span: Span) -> tuple[Expr, ...] | None:
+        """The shape argument of a tile, whose extents have to be powers of two that are known when it is compiled."""
+        found = self.extents(node)
+        self._extents_at(found or (), span)
+        return found
+
+    def _extents_at(self, extents: tuple[Expr, ...], span: Span) -> None:
+        doubtful = tuple(e for e in extents if not (isinstance(e, Const) and e.value in _POWERS))
+        if doubtful:
+            self.emit(Do(OpCall("tile_extents", doubtful, span=span), span=span))
 
     def extents(self, node: cst.BaseExpression | None) -> tuple[Expr, ...] | None:
         """A shape argument as extents, None if there is none."""

@@ -15,7 +15,7 @@ Invariant: a kernel object never changes; equal objects launch the same code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from importlib import import_module
 from inspect import isfunction
 from types import MappingProxyType
@@ -27,6 +27,11 @@ from tilecheck.surface.hints import refusal
 from tilecheck.surface.names import dims_of
 
 Track = Literal["tile", "simt", "numba"]
+
+
+@cache
+def _build() -> Any:
+    return import_module("tilecheck_runtime.launch").build
 
 
 class Kernel:
@@ -47,11 +52,13 @@ class Kernel:
         self.options: Mapping[str, object] = MappingProxyType(dict(options))
         self.bindings: Mapping[str, int] = MappingProxyType(dict(bindings))
         self.hints: Mapping[str, int] = MappingProxyType(dict(hints))
+        # The runtime's: the kernel as it was read last, and whether that still stands.
+        self._read: tuple[Callable[[], bool], Any] | None = None
         update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Build the lazy op of a launch. Raises what the runtime refuses: shapes, grids, aliases, borrow state."""
-        return import_module("tilecheck_runtime.launch").build(self, args, kwargs)
+        return _build()(self, args, kwargs)
 
     def on(self, stream: Any) -> Any:
         """The kernel bound to a stream: each call is checked like any other and submitted at once, without an op.
@@ -79,8 +86,8 @@ class Kernel:
         return Kernel(self.fn, self.track, self.options, {**self.bindings, **bindings}, self.hints)
 
     def with_hints(self, **hints: int) -> Kernel:
-        """The kernel with advice for the Tile IR compiler, which changes speed and never a result: `num_ctas`,
-        `occupancy`, `num_worker_warps`, `latency`. Later hints replace earlier ones; other compilers ignore them.
+        """The kernel with advice for its compiler, which changes speed and never a result: `num_ctas`, `occupancy`,
+        `num_worker_warps`, `num_warps`, `latency`. Later hints replace earlier ones; `docs/compilers.md` says who heeds which.
 
         Raises `UsageError` for a name or a value that is none, and for a SIMT kernel.
         """

@@ -44,14 +44,15 @@ from tilecheck.symbolic.smt_terms import (
     substitute,
     value_of,
 )
-from tilecheck.verify import loop_forms, phases
+from tilecheck.verify import loop_forms, phases, told
 from tilecheck.verify.expressions import evaluate, truth_at
 from tilecheck.verify.loop_exit import leave_loop
+from tilecheck.verify.memory import written_arrays
 from tilecheck.verify.overflow import observe
 from tilecheck.verify.run import Frame, Run, State
 from tilecheck.verify.scalars import integer, truth_of
 from tilecheck.verify.unroll import rejoin, unrolled
-from tilecheck.verify.values import Array, Scalar, Value
+from tilecheck.verify.values import Scalar, Value
 
 Execute = Callable[[Run, State, Sequence[Node]], None]
 
@@ -178,7 +179,10 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     for name in this.assigned:
         if name not in heads:
             head.env.pop(name, None)
-    head.dirty = head.dirty | written_arrays(run, this.node)
+    written = written_arrays(run, this.node)
+    head.dirty = head.dirty | written
+    for array in written:
+        told.forget(head, array)
     if any(isinstance(inner, Atomic) for inner in walk(*this.node.body)):
         head.locks = frozenset()
     wrap = run.new_tag("round ")
@@ -268,12 +272,6 @@ def _counter(run: Run, this: Loop) -> Term:
     if this.scope is None and counter.symbol is not None and run.usage.meets_in_warps(this.node):
         run.warp_counters.add(counter.symbol)
     return counter
-
-
-def written_arrays(run: Run, node: For | While) -> frozenset[Array]:
-    """The arrays that the loop may write."""
-    names = run.usage.writes(node.body)
-    return frozenset(array for name, array in run.arrays.items() if name in names or array.name in names)
 
 
 def _continues(run: Run, this: Loop, round_: Round) -> Term:
