@@ -30,7 +30,8 @@ from tilecheck_runtime.contracts import (
 )
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.ledger import Access, Loan, Request, hold
+from tilecheck_runtime.grants import hold
+from tilecheck_runtime.ledger import Access, Loan, Request
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel

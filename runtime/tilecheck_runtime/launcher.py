@@ -27,8 +27,9 @@ from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Event, Repeat
 from tilecheck_runtime.errors import BorrowError, TilecheckError, UsageError
+from tilecheck_runtime.grants import release, repeat, resume
 from tilecheck_runtime.launch import LaunchOp, build, requests_of
-from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing, release, repeat, resume
+from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.specialise import listeners

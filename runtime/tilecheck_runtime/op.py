@@ -26,7 +26,8 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import DroppedOpWarning, OpError, UsageError
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.ledger import Access, Loan, hold, release
+from tilecheck_runtime.grants import hold, release
+from tilecheck_runtime.ledger import Access, Loan
 from tilecheck_runtime.nodes import (
     Apply,
     Cell,
