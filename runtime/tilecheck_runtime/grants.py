@@ -62,11 +62,18 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
                 request.ledger.unsettle(request.region)
 
 
-def repeat(
-    requests: Sequence[Request], by: str, standing: Standing, owner: Runner
-) -> tuple[tuple[Loan, ...], set[Runner]]:
-    """Grant work that is to be submitted any number of times on one stream, as long as `standing` stands: its loans, which
-    run for `owner`, and the executions that the first round comes after.
+def enter(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
+    """The loans of a built op whose requests were granted when it was built."""
+    with LOCK:
+        loans = tuple(_enter(request, holder, State.BUILT, site) for request in requests)
+        for loan in loans:
+            loan.ledger.unsettle(loan.region)
+        return loans
+
+
+def stand(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> set[Runner]:
+    """Grant what is to be repeated on one stream, without a loan: as long as `standing` stands, `resume` makes loans. What
+    comes back are the executions that the first round comes after.
 
     Leaves on the same stream go on beside this one, unless it ends a loan that they rest on.
     """
@@ -74,15 +81,13 @@ def repeat(
         check(requests, by)
         ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
         site = here()
-        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
-        earlier = before(loans, owner)
+        loans = [_loan(request, by, State.RUNNING, site) for request in requests]
         for loan in loans:
             loan.ledger.unsettle(loan.region, 0 if any(ended) else standing.number)
-            loan.ledger.start(loan, owner, standing.number)
         standing.stands = True
         for loan in loans:
             loan.ledger.stand(loan.region, standing)
-        return loans, earlier
+        return before(loans, owner)
 
 
 def borrow(request: Request, holder: str) -> Loan:
@@ -124,8 +129,8 @@ def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
 
 
 def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
-    """Loans as `repeat` gives them after the earlier ones have ended, if the leave still stands: nothing that it looks at
-    has changed, and what the first round came after the next one does too. None if it was taken back.
+    """Running loans for the rounds to come, if the leave still stands: nothing that it was granted on has changed. None if it
+    was taken back.
     """
     with LOCK:
         if not standing.stands:

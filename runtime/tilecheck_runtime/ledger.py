@@ -49,6 +49,26 @@ LOCK = threading.RLock()
 
 _numbers = itertools.count(1)
 
+
+class Pending(Protocol):
+    """A built op whose loans are granted and not yet entered, since nobody has looked."""
+
+    def enter(self) -> None:
+        """Enter them."""
+        ...
+
+
+# Ops that are pending; whoever looks at a ledger enters them first. Weakly, since an op that is gone holds nothing.
+OPEN: list[weakref.ref[Pending]] = []
+
+
+def _enter_open() -> None:
+    while OPEN:
+        op = OPEN.pop()()
+        if op is not None:
+            op.enter()
+
+
 # The running loans of a ledger are looked through for ended ones when there are this many more than the last time.
 SWEEP = 64
 
@@ -217,6 +237,8 @@ class Ledger:
     def still(self) -> list[Loan]:
         """The loans that have not ended and are not running."""
         with LOCK:
+            if OPEN:
+                _enter_open()
             found: list[Loan] = []
             for ref in self._still:
                 loan = ref()

@@ -167,6 +167,12 @@ class CPURepeat:
     def end(self) -> CPUEvent:
         return self._stream.mark(self._after)
 
+    def idle(self) -> bool:
+        return all(event.done() for event in self._after)
+
+    def settled(self) -> None:
+        self._after = ()
+
     def wait(self) -> None:
         after = self._after
         try:

@@ -319,6 +319,12 @@ class CUDARepeat:
     def end(self) -> CUDAEvent:
         return self._stream.mark(())
 
+    def idle(self) -> bool:
+        return self._device.device.stream_done(self._stream.handle)
+
+    def settled(self) -> None:
+        """Rounds that may fail say so in a record that is read once."""
+
     def wait(self) -> None:
         self._device.device.wait_stream(self._stream.handle)
         for failure in [report.read() for report in self._reports]:
