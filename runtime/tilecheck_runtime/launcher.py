@@ -20,8 +20,8 @@ from typing import Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import phase
+from tilecheck_runtime.calls import build
 from tilecheck_runtime.errors import TilecheckError, UsageError
-from tilecheck_runtime.launch import build
 from tilecheck_runtime.ledger import OPEN
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.seat import Key, Recent, Seat, close_all, seat_of, usable

@@ -232,7 +232,7 @@ class Ledger:
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
         self._lanes: dict[int, list[weakref.ref[Loan]]] = {}
-        self._standing: list[tuple[Region, Standing]] = []
+        self._standing: list[tuple[Region, weakref.ref[Standing]]] = []
 
     def still(self) -> list[Loan]:
         """The loans that have not ended and are not running."""
@@ -269,20 +269,25 @@ class Ledger:
     def stand(self, region: Region, standing: Standing) -> None:
         """Enter a leave that was granted."""
         with LOCK:
-            others = [entry for entry in self._standing if entry[1] is not standing and entry[1].stands]
-            self._standing = [*others, (region, standing)]
+            others = [
+                entry for entry in self._standing if (s := entry[1]()) is not None and s is not standing and s.stands
+            ]
+            self._standing = [*others, (region, weakref.ref(standing))]
 
     def unsettle(self, region: Region, stream: int = 0) -> None:
         """Take back the leaves on bytes of `region`, but those on `stream`, whose order is by itself."""
         with LOCK:
             if not self._standing:
                 return
-            kept: list[tuple[Region, Standing]] = []
-            for other, standing in self._standing:
+            kept: list[tuple[Region, weakref.ref[Standing]]] = []
+            for entry in self._standing:
+                other, standing = entry[0], entry[1]()
+                if standing is None:
+                    continue
                 if standing.number != stream and other.offset < region.end and region.offset < other.end:
                     standing.stands = standing.ready = False
                 if standing.stands:
-                    kept.append((other, standing))
+                    kept.append(entry)
             self._standing = kept
 
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:

@@ -54,9 +54,9 @@ class Seat(Standing):
         self._handles: tuple[Any, ...] = ()
         self._earlier: set[Runner] = set()
         self._sitting = False
-        # The rounds that ops submitted, and the last one that nobody is going to wait for.
+        # How many rounds ops have submitted, and which of them somebody may still wait for.
         self.count = 0
-        self.unwaited = 0
+        self.awaited: set[int] = set()
 
     # ---- as the ledger knows it
 
@@ -67,7 +67,7 @@ class Seat(Standing):
 
     def over(self) -> bool:
         """Whether all is over and nobody is going to wait for it; the borrows have ended then."""
-        if self.unwaited != self.count or not self.count or not self.rounds.idle():
+        if self.awaited or not self.count or not self.rounds.idle():
             return False
         self.land()
         self.rounds.settled()
@@ -147,6 +147,7 @@ class Seat(Standing):
     def landed(self, number: int) -> None:
         """Round `number` is over: if it was the last one, so are the borrows."""
         with self.lock:
+            self.awaited.discard(number)
             if number == self.count:
                 self.land()
                 self.rounds.settled()

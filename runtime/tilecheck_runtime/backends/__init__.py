@@ -142,6 +142,10 @@ class Repeat(Protocol):
     def end(self) -> Event:
         """The end of the rounds so far."""
 
+    @property
+    def last(self) -> Event | None:
+        """The end of the last round, where each has an end of its own."""
+
     def idle(self) -> bool:
         """Whether every round is over, as far as that can be told without waiting."""
 

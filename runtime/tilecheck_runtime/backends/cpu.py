@@ -167,6 +167,10 @@ class CPURepeat:
     def end(self) -> CPUEvent:
         return self._stream.mark(self._after)
 
+    @property
+    def last(self) -> Event | None:
+        return self._after[-1] if self._after else None
+
     def idle(self) -> bool:
         return all(event.done() for event in self._after)
 

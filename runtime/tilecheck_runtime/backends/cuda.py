@@ -319,8 +319,16 @@ class CUDARepeat:
     def end(self) -> CUDAEvent:
         return self._stream.mark(())
 
+    last = None
+
     def idle(self) -> bool:
-        return self._device.device.stream_done(self._stream.handle)
+        device = self._device.device
+        device.enter()
+        try:
+            return device.stream_done(self._stream.handle)
+        except DriverError:
+            # Whoever waits is told.
+            return False
 
     def settled(self) -> None:
         """Rounds that may fail say so in a record that is read once."""
