@@ -95,14 +95,25 @@ def analyse(
         simt = _threads(source, modules, options, elsewhere, lost)
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
+    shown_faults = _at_launches(host, reports)
     return Checked(
         source.path,
         source.text,
-        tile=tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels),
+        tile=reports,
         simt=simt,
         host=host,
-        faults=(*lost, *faults),
+        faults=(*lost, *faults, *shown_faults),
     )
+
+
+def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fault, ...]:
+    """What the launches that the file shows break of what the bodies of its own tile kernels ask."""
+    if not host.launches or not reports:
+        return ()
+    from tilecheck.verify.tile_launches import check_launches
+
+    return contained(partial(check_launches, host.launches, reports), lambda why: ())
 
 
 # What a file says that holds a SIMT or cuTile kernel.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
+from tilecheck.borrow.launch import TileLaunch
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
@@ -40,12 +41,15 @@ class Unfollowed:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """The broken loans and contracts of one file's host code, and what was not looked at to its end."""
+    """The broken loans and contracts of one file's host code, the launches of tile kernels that it shows, and what was not
+    looked at to its end.
+    """
 
     broken: tuple[Broken, ...] = ()
     dropped: tuple[Site, ...] = ()
     faults: tuple[Fault, ...] = ()
     unfollowed: tuple[Unfollowed, ...] = ()
+    launches: tuple[TileLaunch, ...] = ()
 
 
 def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> HostReport:
@@ -56,6 +60,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     ran: set[tuple[Span, str]] = set()
     faults: dict[tuple[str, Span], Fault] = {}
     unfollowed: list[Unfollowed] = []
+    launches: dict[TileLaunch, None] = {}
     shared = _read_by_functions(program)
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
@@ -66,6 +71,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         dropped.update(((site.span, site.name), site) for site in solution.dropped)
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
+        launches.update(dict.fromkeys(piece.shown))
         for fault in piece.faults:
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in frozen_globals(program):
@@ -85,7 +91,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
 
     told = tuple(found for found in broken.values() if not follows(found))
     never_run = tuple(site for at, site in dropped.items() if at not in ran)
-    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed))
+    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(launches))
 
 
 _HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)

@@ -17,6 +17,7 @@ from functools import partial
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
+from tilecheck.borrow.launch import TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
@@ -33,13 +34,14 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A flow, where it begins, the faults of the launches in it, and whether its variables live on after it (a module's
-    do).
+    """A flow, where it begins, the faults of the launches in it, those of tile kernels whose numbers are shown, and whether
+    its variables live on after it (a module's do).
     """
 
     flow: Flow
     span: Span
     faults: tuple[Fault, ...]
+    shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
 
 
@@ -56,7 +58,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
-        return Lowered(Flow(name, tuple(piece.code), piece.outer, piece.captured), span, tuple(piece.faults), is_module)
+        flow_ = Flow(name, tuple(piece.code), piece.outer, piece.captured)
+        return Lowered(flow_, span, tuple(piece.faults), tuple(piece.shown), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
