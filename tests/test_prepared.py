@@ -37,7 +37,7 @@ def test_what_it_writes_cannot_be_taken_over_while_it_exists() -> None:
     again = k.move(z.partition(16), x).prepare()
     with pytest.raises(tc.BorrowError) as caught:
         z.partition(8)
-    assert caught.value.rule == "use-in-flight"
+    assert caught.value.rule == "borrow-conflict"
     del again
     gc.collect()
     k.move(z.partition(8), x).sync()
