@@ -1,4 +1,4 @@
-"""What the kernel library is tried on: each kernel by name, at extents that fit its tiles and at ragged ones.
+"""What the kernel library is tried on: each kernel, each dtype, at extents that fit its tiles and at ragged ones.
 
 A case builds its arguments, runs the kernel where the process computes, and compares with NumPy in double precision. The
 same cases run on the CPU, are lowered for the GPU, and are recorded for the agreement of the GPU with the interpreter.
@@ -7,6 +7,7 @@ same cases run on the CPU, are lowered for the GPU, and are recorded for the agr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +19,20 @@ from tilecheck.surface.dtypes import DTYPES
 from tilecheck_runtime import kernels
 
 Values = npt.NDArray[Any]
-Case = Callable[[], None]
 
 TOLERANCE = {"f32": 3e-5, "f16": 4e-3, "bf16": 3e-2}
-DTYPE = ("f32", "f16", "bf16")
+REAL = ("f32", "f16", "bf16")
+FACTOR = ("f16", "bf16")
+ELEMENT = (*REAL, "i8", "i64")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel of the library by name, the dtype it is tried with, and the trial."""
+
+    kernel: str
+    dtype: str
+    run: Callable[[], None]
 
 
 def values(*shape: int, dtype: str = "f32") -> Values:
@@ -40,9 +51,8 @@ def close(got: Any, want: Values, dtype: str) -> None:
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, rtol=tolerance, atol=tolerance)
 
 
-def kernel(name: str, dtype: str, plain: str = "f32") -> Any:
-    """The kernel for a dtype: `plain` is that of the name without suffix."""
-    return getattr(kernels, name if dtype == plain else f"{name}_{dtype}")
+def kernel(name: str) -> Any:
+    return getattr(kernels, name)
 
 
 def empty(*shape: int, dtype: str = "f32") -> Any:
@@ -121,7 +131,7 @@ def pointwise(name: str, dtype: str, size: int) -> None:
     meaning, count, scalars = POINTWISE[name]
     inputs = [values(size, n, dtype=dtype)[:, 0].copy() for n in range(1, count + 1)]
     z = empty(size, dtype=dtype)
-    kernel(name, dtype)(z.partition(64), *map(tc.asarray, inputs), *scalars).sync()
+    kernel(name)(z.partition(64), *map(tc.asarray, inputs), *scalars).sync()
     close(z, meaning(*wide(*inputs), *scalars), dtype)
 
 
@@ -133,19 +143,19 @@ def whole_rows(name: str, dtype: str, shape: tuple[int, int], lanes: int) -> Non
     a, c, d, e = wide(x, r, w, b)
     match name:
         case "softmax":
-            kernel(name, dtype)(z.partition(tile), tc.asarray(x)).sync()
+            kernel(name)(z.partition(tile), tc.asarray(x)).sync()
             close(z, softmax(a), dtype)
         case "rms_norm":
-            kernel(name, dtype)(z.partition(tile), tc.asarray(x), tc.asarray(w), 1e-5).sync()
+            kernel(name)(z.partition(tile), tc.asarray(x), tc.asarray(w), 1e-5).sync()
             close(z, rms(a) * d, dtype)
         case "add_rms_norm":
             given = tc.asarray(x), tc.asarray(r), tc.asarray(w)
-            kernel(name, dtype)(z.partition(tile), s.partition(tile), *given, 1e-5).sync()
+            kernel(name)(z.partition(tile), s.partition(tile), *given, 1e-5).sync()
             close(z, rms(a + c) * d, dtype)
             close(s, a + c, dtype)
         case "layer_norm":
             given = tc.asarray(x), tc.asarray(w), tc.asarray(b)
-            kernel(name, dtype)(z.partition(tile), *given, 1e-5).sync()
+            kernel(name)(z.partition(tile), *given, 1e-5).sync()
             close(z, normal(a) * d + e, dtype)
 
 
@@ -158,18 +168,18 @@ def reduced_rows(name: str, dtype: str, shape: tuple[int, int]) -> None:
     x = values(*shape, dtype=dtype)
     if name == "row_argmax":
         z = empty(shape[0], dtype="i32")
-        kernel(name, dtype).where(BN=32)(z.partition(4), tc.asarray(x)).sync()
+        kernel(name).where(BN=32)(z.partition(4), tc.asarray(x)).sync()
         np.testing.assert_array_equal(z.numpy(), wide(x)[0].argmax(axis=1))
         return
     z = empty(shape[0], 1)
-    kernel(name, dtype).where(BN=32)(z.partition(4, 1), tc.asarray(x)).sync()
+    kernel(name).where(BN=32)(z.partition(4, 1), tc.asarray(x)).sync()
     close(z, REDUCTIONS[name](*wide(x)), "f32")
 
 
 def total(dtype: str, size: int) -> None:
     x = values(size, dtype=dtype)
     parts, z = empty(4), empty(1)
-    kernel("total", dtype).where(BN=64)(parts.partition(1), tc.asarray(x)).sync()
+    kernels.total.where(BN=64)(parts.partition(1), tc.asarray(x)).sync()
     kernels.total.where(BN=64)(z.partition(1), parts).sync()
     close(z, x.astype(np.float64).sum(keepdims=True), "f32")
 
@@ -182,20 +192,20 @@ def product(name: str, dtype: str, m: int, n: int, k: int) -> None:
         tc.asarray(np.ascontiguousarray(t.T) if way == "t" else t) for t, way in zip((x, y), letters, strict=True)
     ]
     z = empty(m, n)
-    kernel(name, dtype, "f16").where(BK=16)(z.partition(32, 32), *stored).sync()
+    kernel(name).where(BK=16)(z.partition(32, 32), *stored).sync()
     close(z, np.matmul(*wide(x, y)), "f32")
 
 
-def persistent_product(m: int, n: int, k: int) -> None:
-    x, y = values(m, k, dtype="f16"), values(k, n, dtype="f16")
+def persistent_product(dtype: str, m: int, n: int, k: int) -> None:
+    x, y = values(m, k, dtype=dtype), values(k, n, dtype=dtype)
     z = empty(m, n)
     walk = z.partition(32, 32).map((1, 1), blocks=min(3, -(-m // 32)))
     kernels.persistent_gemm.where(BK=16)(walk, tc.asarray(x), tc.asarray(y)).sync()
     close(z, np.matmul(*wide(x, y)), "f32")
 
 
-def batched_product(m: int, n: int, k: int) -> None:
-    x, y = values(3, m, k, dtype="f16"), values(3, k, n, dtype="f16")
+def batched_product(dtype: str, m: int, n: int, k: int) -> None:
+    x, y = values(3, m, k, dtype=dtype), values(3, k, n, dtype=dtype)
     z = empty(3, m, n)
     kernels.batched_gemm.where(BK=16)(z.partition(1, 32, 32), tc.asarray(x), tc.asarray(y)).sync()
     close(z, np.matmul(*wide(x, y)), "f32")
@@ -207,7 +217,7 @@ def linear(activation: str, dtype: str, m: int, n: int, k: int) -> None:
     z = empty(m, n, dtype=dtype)
     given = [tc.asarray(x), tc.asarray(y)] + ([tc.asarray(b)] if activation else [])
     name = f"linear_{activation}" if activation else "linear"
-    kernel(name, dtype).where(BK=16)(z.partition(32, 32), *given).sync()
+    kernel(name).where(BK=16)(z.partition(32, 32), *given).sync()
     want = a @ c.T
     close(z, ACTIVATIONS[activation](want + d) if activation else want, dtype)
 
@@ -218,7 +228,7 @@ def attention(dtype: str, queries: int, keys: int) -> None:
     z = empty(heads, queries, depth, dtype=dtype)
     scale = depth**-0.5
     given = tc.asarray(q), tc.asarray(k), tc.asarray(v)
-    kernel("attention", dtype, "f16").where(BN=16)(z.partition(1, 32, depth), *given, scale).sync()
+    kernels.attention.where(BN=16)(z.partition(1, 32, depth), *given, scale).sync()
     close(z, causal(*wide(q, k, v[:, :keys]), scale), dtype)
 
 
@@ -228,7 +238,7 @@ def grouped_attention(dtype: str, length: int) -> None:
     k, v = (values(kv, length, depth, dtype=dtype) for _ in range(2))
     z = empty(group * kv, length, depth, dtype=dtype)
     scale = depth**-0.5
-    bound = kernel("grouped_attention", dtype, "f16").where(BN=16, ROWS=32)
+    bound = kernels.grouped_attention.where(BN=16, ROWS=32)
     bound(z.partition(group, 8, depth), tc.asarray(q), tc.asarray(k), tc.asarray(v), scale).sync()
     close(z, causal(*wide(q, k, v), scale), dtype)
 
@@ -242,9 +252,9 @@ def decode(dtype: str, length: int, room: int) -> None:
     parts, highest, total = (empty(kv, splits * rows, n) for n in (depth, 1, 1))
     pieces = parts.partition(1, rows, depth), highest.partition(1, rows, 1), total.partition(1, rows, 1)
     given = tc.asarray(q), tc.asarray(k), tc.asarray(v)
-    kernel("decode_split", dtype, "f16").where(BN=16)(*pieces, *given, scale, length).sync()
+    kernels.decode_split.where(BN=16)(*pieces, *given, scale, length).sync()
     z = empty(kv, group, depth, dtype=dtype)
-    kernel("decode_merge", dtype, "f16")(z.partition(1, rows, depth), parts, highest, total).sync()
+    kernels.decode_merge(z.partition(1, rows, depth), parts, highest, total).sync()
     a, b, c = wide(q, k[:, :length], v[:, :length])
     close(z, softmax(a @ b.transpose(0, 2, 1) * scale) @ c, dtype)
 
@@ -256,7 +266,7 @@ def rope(dtype: str, tokens: int, heads: int) -> None:
     cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
     z = empty(tokens, heads, depth, dtype=dtype)
     tables = tc.asarray(cos)[start:], tc.asarray(sin)[start:]
-    kernel("rope", dtype)(z.partition(1, 4, depth), tc.asarray(x), *tables).sync()
+    kernels.rope(z.partition(1, 4, depth), tc.asarray(x), *tables).sync()
     c, s = (t[start:, None, :].astype(np.float64) for t in (cos, sin))
     left, right = np.split(x.astype(np.float64), 2, axis=2)
     close(z, np.concatenate([left * c - right * s, right * c + left * s], axis=2), dtype)
@@ -266,7 +276,7 @@ def cache_update(dtype: str, start: int, count: int) -> None:
     old, new = values(2, 16, 8, dtype=dtype), values(2, count + 1, 8, dtype=dtype)
     cache = tc.asarray(old.copy())
     room = cache[:, start : start + count]
-    kernel("cache_update", dtype)(room.partition(1, 4, 8), tc.asarray(new)).sync()
+    kernels.cache_update(room.partition(1, 4, 8), tc.asarray(new)).sync()
     want = old.copy()
     want[:, start : start + count] = new[:, :count]
     np.testing.assert_array_equal(cache.numpy(), want)
@@ -276,59 +286,56 @@ def embedding(dtype: str, count: int) -> None:
     table = values(30, 16, dtype=dtype)
     tokens = np.random.default_rng(count).integers(0, 30, count).astype(np.int32)
     z = empty(count, 16, dtype=dtype)
-    kernel("embedding", dtype)(z.partition(1, 16), tc.asarray(table), tc.asarray(tokens)).sync()
+    kernels.embedding(z.partition(1, 16), tc.asarray(table), tc.asarray(tokens)).sync()
     np.testing.assert_array_equal(z.numpy(), table[tokens])
 
 
 def transpose(dtype: str, rows: int, columns: int) -> None:
     x = values(rows, columns, dtype=dtype)
     z = empty(columns, rows, dtype=dtype)
-    kernel("transpose", dtype)(z.partition(32, 16), tc.asarray(x)).sync()
+    kernels.transpose(z.partition(32, 16), tc.asarray(x)).sync()
     np.testing.assert_array_equal(z.numpy(), x.T)
 
 
-def _cases() -> Iterator[tuple[str, str, Case]]:
-    """The kernel's name, what it is tried on, and the case."""
-    for dtype in DTYPE:
-        end = "" if dtype == "f32" else f"_{dtype}"
+def _cases() -> Iterator[tuple[str, str, str, Callable[[], None]]]:
+    """The kernel's name, the dtype, what else it is tried on, and the trial."""
+    for dtype in REAL:
         for name in POINTWISE:
             for size in (128, 1000):
-                yield name + end, f"{size}", partial(pointwise, name, dtype, size)
+                yield name, dtype, f"{size}", partial(pointwise, name, dtype, size)
         for name in ("softmax", "rms_norm", "add_rms_norm", "layer_norm"):
             for shape, lanes in (((4, 64), 64), ((3, 48), 48), ((5, 50), 64)):
-                yield name + end, f"{shape} in {lanes}", partial(whole_rows, name, dtype, shape, lanes)
+                yield name, dtype, f"{shape} in {lanes}", partial(whole_rows, name, dtype, shape, lanes)
         for name in (*REDUCTIONS, "row_argmax"):
             for shape in ((4, 64), (7, 77), (5, 20)):
-                yield name + end, f"{shape}", partial(reduced_rows, name, dtype, shape)
+                yield name, dtype, f"{shape}", partial(reduced_rows, name, dtype, shape)
         for size in (512, 1000, 3):
-            yield "total" + end, f"{size}", partial(total, dtype, size)
-        yield "rope" + end, "8 x 4", partial(rope, dtype, 8, 4)
-        yield "rope" + end, "3 x 6", partial(rope, dtype, 3, 6)
-        yield "cache_update" + end, "at 4", partial(cache_update, dtype, 4, 8)
-        yield "cache_update" + end, "at 13", partial(cache_update, dtype, 13, 3)
-        yield "embedding" + end, "20", partial(embedding, dtype, 20)
-        yield "transpose" + end, "64 x 32", partial(transpose, dtype, 64, 32)
-        yield "transpose" + end, "50 x 70", partial(transpose, dtype, 50, 70)
-    extents = ((64, 64, 64), (50, 70, 30), (1, 1, 1))
-    for dtype in ("f16", "bf16"):
-        end = "" if dtype == "f16" else f"_{dtype}"
-        for m, n, k in extents:
+            yield "total", dtype, f"{size}", partial(total, dtype, size)
+        yield "rope", dtype, "8 x 4", partial(rope, dtype, 8, 4)
+        yield "rope", dtype, "3 x 6", partial(rope, dtype, 3, 6)
+    for dtype in ELEMENT:
+        yield "cache_update", dtype, "at 4", partial(cache_update, dtype, 4, 8)
+        yield "cache_update", dtype, "at 13", partial(cache_update, dtype, 13, 3)
+        yield "embedding", dtype, "20", partial(embedding, dtype, 20)
+        yield "transpose", dtype, "64 x 32", partial(transpose, dtype, 64, 32)
+        yield "transpose", dtype, "50 x 70", partial(transpose, dtype, 50, 70)
+    for dtype in FACTOR:
+        for m, n, k in ((64, 64, 64), (50, 70, 30), (1, 1, 1)):
             size = f"{m} x {n} x {k}"
-            for name in ("gemm", "gemm_nt", *(("gemm_tn", "gemm_tt") if dtype == "f16" else ())):
-                yield name + end, size, partial(product, name, dtype, m, n, k)
+            for name in ("gemm", "gemm_nt", "gemm_tn", "gemm_tt"):
+                yield name, dtype, size, partial(product, name, dtype, m, n, k)
             for activation in ("", *ACTIVATIONS):
-                name = f"linear_{activation}_{dtype}" if activation else f"linear_{dtype}"
-                yield name, size, partial(linear, activation, dtype, m, n, k)
-            if dtype == "f16":
-                yield "persistent_gemm", size, partial(persistent_product, m, n, k)
-                yield "batched_gemm", size, partial(batched_product, m, n, k)
+                name = f"linear_{activation}" if activation else "linear"
+                yield name, dtype, size, partial(linear, activation, dtype, m, n, k)
+            yield "persistent_gemm", dtype, size, partial(persistent_product, dtype, m, n, k)
+            yield "batched_gemm", dtype, size, partial(batched_product, dtype, m, n, k)
         for queries, keys in ((64, 64), (50, 50), (40, 77)):
-            yield "attention" + end, f"{queries} of {keys}", partial(attention, dtype, queries, keys)
+            yield "attention", dtype, f"{queries} of {keys}", partial(attention, dtype, queries, keys)
         for length in (32, 43):
-            yield "grouped_attention" + end, f"{length}", partial(grouped_attention, dtype, length)
+            yield "grouped_attention", dtype, f"{length}", partial(grouped_attention, dtype, length)
         for length, room in ((96, 96), (50, 64), (7, 20)):
-            yield "decode_split" + end, f"{length} of {room}", partial(decode, dtype, length, room)
-        yield "decode_merge" + end, "40 of 40", partial(decode, dtype, 40, 40)
+            yield "decode_split", dtype, f"{length} of {room}", partial(decode, dtype, length, room)
+        yield "decode_merge", dtype, "40 of 40", partial(decode, dtype, 40, 40)
 
 
-CASES: dict[str, tuple[str, Case]] = {f"{name} {on}": (name, case) for name, on, case in _cases()}
+CASES = {f"{name} {dtype} {on}": Case(name, dtype, run) for name, dtype, on, run in _cases()}

@@ -6,8 +6,11 @@
 
 A mutant is a kernel labelled `# EXPECT: safe` with one barrier deleted, or with one guard (an `if` without `else`, an
 assert) taken away: what it guarded is then done always, a jump that it guarded never. It is noticed if any verdict or
-launch condition differs. Survivors are kept in `mutants.toml`, each with the reason, written by hand, why the deleted
-line is redundant there; `--write` keeps the reasons of survivors that it meets again.
+launch condition differs. A survivor goes to the executor, under the launches that its file shows, with many schedules and
+contents: if one run has a fault, the mutant was missed; if none has, the deleted line is redundant for the properties
+that are proved, and no checker could notice its loss. Survivors are kept in `mutants.toml` with the number of clean
+runs and the reason, written by hand, why the line is redundant; `--write` keeps the reasons of survivors that it meets
+again.
 """
 
 from __future__ import annotations
@@ -23,16 +26,21 @@ from pathlib import Path
 from tilecheck.frontend.launches import Launch, read_launches
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
+from tilecheck.interp.simt_compile import compile_kernel
 from tilecheck.ir.kernel import Assert, Break, Continue, For, If, Inline, Kernel, Return, Stmt, While
 from tilecheck.ir.simt import Barrier
+from tilecheck.verify.replay import FILLS, Scenario, run_once
 from tilecheck.verify.simt import check_kernel, launches_of
 from tilecheck.verify.verdict import Verdict
 
 LIST = Path(__file__).parent / "mutants.toml"
 BUDGET = 10.0
+# Runs of the executor per launch of a survivor: four schedules for each way to fill the arrays.
+RUNS = 4 * FILLS
 HEAD = """\
 # Mutants of safe kernels that the prover finds as safe as the kernel itself, and why that is right: the deleted line is
-# redundant. Written by `python -m tests.mutants PATH... --write`; the reasons are written by hand.
+# redundant. `runs` of the executor, each with a schedule and contents of its own, showed no fault of the mutant.
+# Written by `python -m tests.mutants PATH... --write`; the reasons are written by hand.
 """
 
 
@@ -48,12 +56,15 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A mutant that goes unnoticed, and why it may."""
+    """A mutant that goes unnoticed, and why it may; `runs` counts those of the executor that showed no fault, 0 if one
+    did: then it was missed.
+    """
 
     where: str
     line: int
     deleted: str
     why: str = ""
+    runs: int = 0
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -87,6 +98,35 @@ def noticed(kernel: Kernel, mutant: Mutant, launches: Sequence[Launch]) -> bool:
 def _differs(kernel: Kernel, mutant: Kernel, launches: Sequence[Launch]) -> bool:
     before, after = (check_kernel(k, launches, budget=BUDGET) for k in (kernel, mutant))
     return before.verdicts != after.verdicts
+
+
+def clean_runs(kernel: Kernel, launches: Sequence[Launch]) -> int:
+    """How many runs of the executor, under launches whose grid, block and shapes are known, show no fault; 0 as soon as
+    one does. Races of threads that write one value count as none, as for the prover, and neither does a loop without end.
+    """
+    program, count = compile_kernel(kernel), 0
+    for launch in launches:
+        scenario = shown(launch)
+        for attempt in range(RUNS) if scenario is not None and scenario.replayable else ():
+            assert scenario is not None
+            outcome = run_once(program, scenario, attempt)
+            if any(not fault.same_value and fault.kind != "too-long" for fault in outcome.faults):
+                return 0
+            count += 1
+    return count
+
+
+def shown(launch: Launch) -> Scenario | None:
+    """The launch as the executor takes it, None if the file does not show its grid, block or shapes."""
+    shapes = {name: array.shape for name, array in launch.arrays().items()}
+    extents = [*launch.grid, *launch.block, *(e for shape in shapes.values() for e in (shape or (None,)))]
+    if None in extents:
+        return None
+    scalars = {name: value for name, value in launch.arguments.items() if isinstance(value, int | float)}
+    known = {name: tuple(int(e or 0) for e in shape or ()) for name, shape in shapes.items()}
+    (gx, gy, gz), (bx, by, bz) = (tuple(int(e or 0) for e in extent) for extent in (launch.grid, launch.block))
+    arrays = launch.arrays()
+    return Scenario((gx, gy, gz), (bx, by, bz), known, scalars, arrays, dynamic_shared=launch.dynamic_shared or 0)
 
 
 def proved(kernel: Kernel, launches: Sequence[Launch]) -> bool:
@@ -136,10 +176,16 @@ def write_list(path: Path, survivors: Sequence[Survivor]) -> None:
     """Write a list of survivors."""
     blocks = [
         "[[survivor]]\n"
-        + "".join(f"{name} = {json.dumps(getattr(one, name))}\n" for name in ("where", "line", "deleted", "why"))
+        + "".join(
+            f"{name} = {json.dumps(getattr(one, name))}\n" for name in ("where", "line", "deleted", "runs", "why")
+        )
         for one in sorted(survivors, key=lambda one: one.key)
     ]
     path.write_text("\n".join([HEAD, *blocks]))
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
 def main(arguments: list[str]) -> int:
@@ -164,20 +210,26 @@ def main(arguments: list[str]) -> int:
                 total += 1
                 if not noticed(kernel, mutant, launches):
                     found = Survivor(mutant.where, mutant.line, mutant.deleted)
-                    survivors.append(known.get(found.key, found))
-                    print(f"  {mutant.where}:{mutant.line}: `{mutant.deleted}` is not missed")
+                    runs = clean_runs(mutant.kernel, launches)
+                    survivors.append(replace(known.get(found.key, found), runs=runs))
+                    what = (
+                        f"redundant: {runs} runs without a fault"
+                        if runs
+                        else "missed: no evidence that it is redundant"
+                    )
+                    print(f"  {mutant.where}:{mutant.line}: `{mutant.deleted}` is {what}")
     stems = {path.stem for path in files}
     mine = [one for one in known.values() if one.where.partition("::")[0] in stems]
-    explained = sum(bool(one.why) for one in survivors)
-    unexplained = len(survivors) - explained
+    redundant = sum(one.runs > 0 and bool(one.why) for one in survivors)
+    seen, able = total - len(survivors), total - redundant
     print(
-        f"{total - len(survivors)} of {total} mutants noticed; {explained} of the rest are listed as redundant lines,"
+        f"{seen} of {total} mutants noticed ({_share(seen, total)}); {redundant} of the rest are redundant lines, that is,"
     )
-    share = 100 * (1 - unexplained / total) if total else 100.0
-    print(f"{unexplained} are not: {share:.1f} % noticed or explained")
+    print(f"{seen} of {able} that can be noticed ({_share(seen, able)}); {able - seen} missed")
     if chosen.write:
         write_list(chosen.list, [*(one for one in known.values() if one not in mine), *survivors])
-    stale = {one.key for one in mine} != {one.key for one in survivors} or any(not one.why for one in survivors)
+    stale = {one.key for one in mine} != {one.key for one in survivors}
+    stale |= any(not one.why or not one.runs for one in survivors)
     if chosen.check and stale:
         print(f"{chosen.list.name} is not up to date: run with --write, then give each new survivor a reason")
         return 1

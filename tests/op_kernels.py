@@ -91,6 +91,7 @@ def _cases() -> Iterator[Case]:
     yield from _elementwise("clip", "tc.clip(a, b, c)", numbers, 3, domain=(-90, 90))
     yield from _elementwise("fma", "tc.fma(a, b, c)", FLOATS, 3, tolerance=16)
     yield from _rounded()
+    yield from _flushing()
     yield from _elementwise("ceil_div", "tc.ceil_div(a, b)", INTS, 2, domain=(-90, 90))
     yield from _elementwise("mul_hi", "tc.mul_hi(a, b)", INTS, 2, domain=(-1e18, 1e18))
     for op, expression in {"negative": "-a", "positive": "+a", "abs": "tc.abs(a)", "square": "tc.square(a)"}.items():
@@ -140,6 +141,20 @@ def _rounded() -> Iterator[Case]:
         text = f"tc.{op}({names}, flush_to_zero=True)"
         for case in _elementwise(op, text, ("f32",), count, domain=(1e-39, 4e-38)):
             yield replace(case, name=f"{case.name}_flushed")
+
+
+def _flushing() -> Iterator[Case]:
+    """Fast functions with subnormal numbers as zeros."""
+    cases = (
+        ("exp2", "subnormal", (-130.0, -122.0)),
+        ("exp2", "normal", (-40.0, 9.0)),
+        ("rsqrt", "subnormal", (1e-39, 1e-37)),
+        ("rsqrt", "normal", (0.1, 9.0)),
+    )
+    for op, numbers, domain in cases:
+        text = f"tc.{op}(a, flush_to_zero=True)"
+        for case in _elementwise(op, text, ("f32",), 1, domain=domain, tolerance=8):
+            yield replace(case, name=f"{case.name}_flushed_{numbers}")
 
 
 def _creation() -> Iterator[Case]:

@@ -11,6 +11,9 @@ from tilecheck.surface.dtypes import bf16
 from tilecheck.surface.errors import TilecheckError
 from tilecheck_runtime import BorrowError
 
+# NumPy lends and borrows memory of the host.
+pytestmark = pytest.mark.cpu
+
 
 def test_numpy_borrows_without_a_copy_and_may_only_read() -> None:
     z = tc.arange(8)

@@ -117,6 +117,7 @@ def test_an_atomic_parameter_is_exclusive() -> None:
     assert n.numpy().tolist() == [8] * 4
 
 
+@pytest.mark.cpu
 def test_read_only_memory_is_not_written() -> None:
     a = np.zeros(64, np.float32)
     a.flags.writeable = False

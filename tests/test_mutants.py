@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants import LIST, Mutant, mutants, noticed, read_list, write_list
+from tests.mutants import LIST, Mutant, clean_runs, mutants, noticed, read_list, write_list
 from tests.test_prover import IDIOMS
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel
@@ -17,8 +17,16 @@ LISTED = {one.key: one for one in read_list(LIST)}
     ("kernel", "launches", "mutant"), CASES, ids=lambda v: v.where if isinstance(v, Mutant) else ""
 )
 def test_the_list_of_survivors_is_current(kernel: Kernel, launches: tuple[Launch, ...], mutant: Mutant) -> None:
-    listed = (mutant.where, mutant.line, mutant.deleted) in LISTED
-    assert noticed(kernel, mutant, launches) is not listed
+    listed = LISTED.get((mutant.where, mutant.line, mutant.deleted))
+    assert noticed(kernel, mutant, launches) is (listed is None)
+    if listed is not None:
+        assert clean_runs(mutant.kernel, launches) == listed.runs > 0
+
+
+def test_a_mutant_with_a_fault_has_no_clean_runs() -> None:
+    (kernel, launches, mutant), *_ = [case for case in CASES if "doubling_scan" in case[2].where]
+    assert clean_runs(kernel, launches) > 0
+    assert clean_runs(mutant.kernel, launches) == 0
 
 
 def test_every_survivor_is_explained_and_still_there() -> None:

@@ -8,9 +8,8 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.library_reports import checked_for
 from tests.test_numba_cuda_lowering import compiled
-from tilecheck.frontend.tile import read_function
-from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
 from tilecheck_runtime.backends.numba_cuda.compile import build
 from tilecheck_runtime.backends.numba_cuda.exchange import in_place
@@ -51,9 +50,7 @@ def test_registers_in_place_hold_the_elements_that_a_broadcast_wants(shape: tupl
 
 
 def layer_norm(rows: int, width: int) -> Lowered:
-    read = read_function(library.layer_norm.fn)
-    sizes = {"BM": rows, "BN": width, "N": width}
-    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
+    report = checked_for(library.layer_norm, {"BM": rows, "BN": width, "N": width}, "f32")
     shapes = {"z": (4096, width), "x": (4096, width), "w": (width,), "b": (width,)}
     facts = {name: Facts.of("f32", 256, shape, (*shape[1:], 1)) for name, shape in shapes.items()}
     return lower(report, facts, capability=(9, 0))

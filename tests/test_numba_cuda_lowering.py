@@ -7,10 +7,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
+from tests.library_reports import checked_for
 from tests.op_kernels import CASES, Case, module_text
 from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
@@ -157,19 +157,13 @@ def test_the_source_is_readable(kernels: ModuleType) -> None:
 
 
 def softmax_with(rows: int, width: int) -> Lowered:
-    kernel: Any = library.softmax
-    read = read_function(kernel.fn)
-    sizes = {"BM": rows, "BN": width, "N": width}
-    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
+    report = checked_for(library.softmax, {"BM": rows, "BN": width, "N": width}, "f32")
     return lower(report, {name: Facts("f32", 2, True, True, (rows, width)) for name in ("z", "x")})
 
 
 @compiled
 def test_a_row_that_is_its_tile_needs_no_clipping(kernels: ModuleType) -> None:
-    softmax: Any = library.softmax
-    read = read_function(softmax.fn)
-    sizes = {"BM": 1, "BN": 5000, "N": 5000}
-    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items()})
+    report = checked_for(library.softmax, {"BM": 1, "BN": 5000, "N": 5000}, "f32")
     code = lower(report, {name: Facts("f32", 2, True, True, (8, 8)) for name in ("z", "x")})
     ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
     assert "ld.global.v4.f32" in ptx

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 import tilecheck as tc
+from tests.library_reports import checked_for
 from tests.test_numba_cuda_lowering import compiled
 from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
-from tilecheck.frontend.tile import read_function
 from tilecheck.ir.kernel import TensorParam
-from tilecheck.verify.tile import check_kernel
 from tilecheck_runtime import kernels as library
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
@@ -54,12 +53,11 @@ def scores_of_a_tile_stored_too(
 
 
 def source_of(kernel: Any, sizes: dict[str, int], divisor: int = 4096, **more: Any) -> Lowered:
-    read = read_function(kernel.fn)
-    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items() if dim.size is None})
+    report = checked_for(kernel, sizes, "f16")
     assert [f.message for f in report.faults if f.rule != "partial-coverage"] == []
     facts: dict[str, Facts] = {}
     maps: dict[str, tuple[int, ...]] = {}
-    for param in read.params:
+    for param in report.kernel.params:
         if isinstance(param, TensorParam):
             rank = len(param.extents or ())
             facts[param.name] = Facts(param.dtype or "f32", rank, True, more.get("aligned", True), (divisor,) * rank)

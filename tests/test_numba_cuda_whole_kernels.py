@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.block_machine import Memory, lowered, run
-from tilecheck.frontend.tile import read_function
-from tilecheck.verify.tile import check_kernel
+from tests.library_reports import checked_for
 from tilecheck_runtime import kernels as library
 
 RNG = np.random.default_rng(3)
@@ -25,8 +24,7 @@ def computed(
     monkeypatch: pytest.MonkeyPatch, kernel: Any, sizes: dict[str, int], arrays: dict[str, Any], form: str, **more: Any
 ) -> list[Any]:
     """What is left in `z`, with copies and products early and late."""
-    read = read_function(kernel.fn)
-    report = check_kernel(read, {key: sizes[dim.name] for key, dim in read.dims.items() if dim.size is None})
+    report = checked_for(kernel, sizes, "f16")
     assert [f.message for f in report.faults if f.rule != "partial-coverage"] == []
     memory = Memory(arrays)
     capability, warpgroups = FORMS[form]

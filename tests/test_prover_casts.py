@@ -34,7 +34,7 @@ def of(index: str, grid: int | None = None) -> SimtReport:
         ("np.int32(i)", "blockDim.x * gridDim.x <= 2147483648"),
         ("np.int32(np.int32(i) * np.int32(65536))", "blockDim.x * gridDim.x <= 32768"),
         ("np.uint32(i << 20)", "blockDim.x * gridDim.x <= 4096"),
-        ("np.int32(i + n)", "n + blockDim.x * gridDim.x <= 2147483648"),
+        ("np.uint16(i + 5)", "blockDim.x * gridDim.x <= 65531"),
         ("np.int16(i)", "blockDim.x * gridDim.x <= 32768"),
     ],
 )
@@ -91,4 +91,4 @@ def g(a, h, w):
         a[int32(y * w + x)] = 1
 """
     for answer in report(text).verdicts.values():
-        assert answer.verdict in PROVED and set(answer.conditions) <= {"a.size >= h * w"}
+        assert answer.verdict in PROVED and set(answer.conditions) <= {"a.size >= h * w", "h * w <= 2147483647"}

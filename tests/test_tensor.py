@@ -223,13 +223,14 @@ def test_split_gives_two_exclusive_halves() -> None:
 
 def test_repr_shows_shape_dtype_device_and_state() -> None:
     z = tc.zeros(2, 3)
-    assert repr(z) == "<Tensor f32 (2, 3) on cpu: owner>"
+    here = z.device
+    assert repr(z) == f"<Tensor f32 (2, 3) on {here}: owner>"
     p = z.partition(1, 3)
-    assert repr(z) == "<Tensor f32 (2, 3) on cpu: owner; exclusive, idle: a partition>"
+    assert repr(z) == f"<Tensor f32 (2, 3) on {here}: owner; exclusive, idle: a partition>"
     assert repr(p) == "<Partition of f32[2, 3] into (1, 3): borrowed>"
-    assert repr(z[0]) == "<Tensor f32 (3,) on cpu: view; exclusive, idle: a partition>"
+    assert repr(z[0]) == f"<Tensor f32 (3,) on {here}: view; exclusive, idle: a partition>"
     zp = z.into_partition(1, 3)
-    assert repr(z).startswith("<Tensor f32 (2, 3) on cpu: moved at ")
+    assert repr(z).startswith(f"<Tensor f32 (2, 3) on {here}: moved at ")
     assert repr(zp).endswith("owned>")
     assert repr(tc.meta(4, dtype=f64)) == "<Tensor f64 (4,) on meta: shape only>"
 

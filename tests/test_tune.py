@@ -11,7 +11,7 @@ import pytest
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
 from tilecheck import Mut, Shared, Tensor, f32
-from tilecheck_runtime.backends.cpu import CPUStream
+from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
 from tilecheck_runtime.tune import Tuned
 
@@ -64,7 +64,7 @@ def test_pairs_alternate_as_often() -> None:
 
 def test_an_op_starts_with_an_empty_cache_and_other_work_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[str] = []
-    monkeypatch.setattr(CPUStream, "flush", lambda self: flushed.append("flush"))
+    monkeypatch.setattr(type(tc.Stream()._queue), "flush", lambda self: flushed.append("flush"))
     z, x = tc.zeros(64), tc.ones(64)
     tc.do_bench(lambda: move(z.partition(8), x), warm_up=0, measured=1e-9)
     assert len(flushed) == 6
@@ -185,7 +185,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
         (lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]], "its `version` is 2, this run's is 1"),
         (lambda lines: [lines[0].replace('"move"', '"copy"'), *lines[1:]], "its `kernel` is 'copy'"),
         (lambda lines: [lines[0].replace('"meaning": "', '"meaning": "0'), *lines[1:]], "its `meaning` is"),
-        (lambda lines: [lines[0].replace('"cpu"', '"h200"'), *lines[1:]], "its `device` is 'h200'"),
+        (lambda lines: [lines[0].replace(f'"{default().name}"', '"h200"'), *lines[1:]], "its `device` is 'h200'"),
         (lambda lines: [lines[0].replace("f32[64]", "f32[65]"), *lines[1:]], "its `arguments` is"),
         (lambda lines: [lines[0].replace('"space": "', '"space": "0'), *lines[1:]], "its `space` is"),
         (lambda lines: [*lines, lines[1]], "line 5 repeats 'BM=8'"),

@@ -2800,10 +2800,23 @@ def dup(source: Tensor[Shared, T, *S]) -> DeviceOp[Tensor[Owned, T, *S]]:
 def memcpy(target: Tensor[Mut, T, *S], source: Any) -> DeviceOp[Tensor[Mut, T, *S]]:
     ...
 
+class _Launcher(Generic[Parameters]):
+    """A kernel on a stream: calling it checks a launch and submits it at once."""
+    stream: Stream
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        ...
+
+    def wait(self) -> None:
+        ...
+
 class Kernel(Generic[Parameters]):
     """A kernel: calling it builds a lazy op, nothing runs yet."""
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> DeviceOp[Any]:
+        ...
+
+    def on(self, stream: Stream) -> _Launcher[Parameters]:
         ...
 
     def where(self, **bindings: int) -> Kernel[Parameters]:
@@ -5237,8 +5250,8 @@ def exp(x: Scalar, /) -> float:
     ...
 
 @overload
-def exp2(x: Tile[T, *S], /) -> Tile[T, *S]:
-    """Elementwise `2 ** x`, the fast exponential of a GPU."""
+def exp2(x: Tile[T, *S], /, *, flush_to_zero: bool=...) -> Tile[T, *S]:
+    """Elementwise `2 ** x`, the fast exponential of a GPU: one instruction if subnormal numbers count as zeros."""
     ...
 
 @overload
@@ -5300,7 +5313,7 @@ def sqrt(x: Scalar, /) -> float:
     ...
 
 @overload
-def rsqrt(x: Tile[T, *S], /) -> Tile[T, *S]:
+def rsqrt(x: Tile[T, *S], /, *, flush_to_zero: bool=...) -> Tile[T, *S]:
     """Elementwise `1 / sqrt(x)`: inf at 0, nan below."""
     ...
 

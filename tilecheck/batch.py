@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.frontend.gate import mentions_kernels
 from tilecheck.report.result import FileResult
+from tilecheck.stack import LIMIT, deep_stack
 
 if TYPE_CHECKING:
     from tilecheck.cache import ResultCache
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 # A pool costs about a second of imports per process: below this many files one process is faster.
 _POOL_FROM = 8
-# Structured kernels nest: libcst's visitors and ours use several Python frames per level.
-_RECURSION = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _checked(
     others = sorted({path for item in todo for path in launchers.get(item.path, ())})
     if jobs == 1 or len(todo) < _POOL_FROM:
         worker = _Worker(options)
-        with _deep_stack():
+        with deep_stack():
             shown = {path: worker.launches(path, data[path]) for path in others}
             for item in todo:
                 yield _with_asked(worker.check(item, _of(item.path, shown)), shown, launchers.get(item.path, ()))
@@ -152,17 +151,6 @@ def _checked(
             for process in multiprocessing.active_children():
                 process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _deep_stack() -> Iterator[None]:
-    """Room for nested code, while files are checked in this process."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 # The launches of one file, and the imports they rest on.
@@ -217,7 +205,7 @@ _worker: _Worker | None = None
 def _start_worker(options: Options) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), LIMIT))
     _worker = _Worker(options)
 
 

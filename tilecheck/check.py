@@ -97,6 +97,7 @@ def analyse(
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
     shown_faults = _at_launches(host, reports)
+    lost += contained(partial(_opened, host, reports), lambda why: ())
     return Checked(
         source.path,
         source.text,
@@ -146,6 +147,18 @@ def _tile(kernel: Kernel) -> TileReport:
     from tilecheck.verify.tile import check_kernel as check_tile_kernel
 
     return check_tile_kernel(kernel)
+
+
+def _opened(host: HostReport, reports: Sequence[TileReport]) -> tuple[Fault, ...]:
+    """What launches in this file break in its kernels of open dtypes."""
+    found: list[Fault] = []
+    by_name = {report.kernel.name: report for report in reports}
+    for launch in host.opened:
+        if launch.kernel in by_name:
+            from tilecheck.verify.tile import check_launch
+
+            found += check_launch(by_name[launch.kernel], dict(launch.dtypes), launch.span)
+    return tuple(found)
 
 
 def _host(source: Source, modules: Modules) -> HostReport:

@@ -99,9 +99,9 @@ def embedding(bench: Bench) -> None:
     tokens = torch.randint(0, rows, (count,), device="cuda", dtype=torch.int32)
     outputs = [torch.empty(count, width, device="cuda", dtype=torch.float16) for _ in range(2)]
     zs, given = bench.tensors(*outputs), bench.tensors(table, tokens)
-    ours = bench.prepared(kernels.embedding_f16(zs[0].partition(1, width), *given))
-    with unchecked(kernels.embedding_f16):
-        twin = bench.prepared(kernels.embedding_f16(zs[1].partition(1, width), *given))
+    ours = bench.prepared(kernels.embedding(zs[0].partition(1, width), *given))
+    with unchecked(kernels.embedding):
+        twin = bench.prepared(kernels.embedding(zs[1].partition(1, width), *given))
     bench.close("embedding", outputs[0], table[tokens], 1e-6)
     nbytes = 2 * outputs[0].nbytes
     peers = {

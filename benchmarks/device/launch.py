@@ -1,7 +1,8 @@
 """What a launch of a small kernel costs the host, and the replay of a graph of 100.
 
-An add of 4096 elements: prepared, and built with all checks each time, against `cuLaunchKernel` on arguments packed once
-through cuda.bindings and against numba-cuda's own dispatch.
+An add of 4096 elements against `cuLaunchKernel` on arguments packed once through cuda.bindings and against numba-cuda's
+own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time; and on
+partitions made anew each time.
 """
 
 from __future__ import annotations
@@ -41,10 +42,26 @@ def run(bench: Bench) -> None:
     def checked() -> None:
         kernels.add(pieces, mine[1], mine[2]).run(bench.stream)
 
-    against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), 1.8)} if packed is not None else {}
-    checked()
-    side = (checked, bench.stream.synchronize)
-    bench.add(host_line("host cost of a launch with all checks", side, {**against, **peers}, LAUNCHES))
+    add = kernels.add.on(bench.stream)
+
+    def at_once() -> None:
+        add(pieces, mine[1], mine[2])
+
+    def anew() -> None:
+        add(mine[0].partition(1024), mine[1], mine[2])
+
+    ways: dict[str, tuple[tuple[Run, Run], float | None]] = {
+        "with all checks, `add.on(stream)(...)`": ((at_once, add.wait), 1.8),
+        "with all checks, `add(...).run(stream)`": ((checked, bench.stream.synchronize), None),
+        "with all checks, `add.on(stream)(z.partition(...), ...)`": ((anew, add.wait), None),
+    }
+    for how, (side, limit) in ways.items():
+        against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), limit)} if packed is not None else {}
+        theirs = peers if limit is not None else {name: (other, None) for name, (other, _) in peers.items()}
+        side[0]()
+        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **theirs}, LAUNCHES))
+    add.wait()
+    pieces = mine[0].partition(1024)
     _graphs(bench, pieces, mine)
 
 

@@ -29,7 +29,7 @@ def run(bench: Bench) -> None:
             copy = bench.copy_of(nbytes)
             for name in ("add", "saxpy", "silu_mul"):
                 mine = bench.tensors(z, x, y)
-                kernel = getattr(kernels, name if dtype == "f32" else f"{name}_{dtype}")
+                kernel = getattr(kernels, name)
                 scalars = (2.5,) if name == "saxpy" else ()
                 again = bench.prepared(kernel(mine[0].partition(TILE[dtype]), mine[1], mine[2], *scalars))
                 bench.close(f"{name} {dtype}", z[: 1 << 24], wanted(torch, name, x[: 1 << 24], y[: 1 << 24]), 2e-3)

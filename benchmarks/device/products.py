@@ -45,7 +45,7 @@ def builders(mine: list[Any]) -> dict[str, Callable[[Configuration], Any]]:
         "gemm f32 out": gemm,
         "persistent gemm f32 out": persistent,
         # y as the weights of a linear layer: x @ y^T.
-        "linear f16 out": lambda configuration: gemm(configuration, kernels.linear_f16, half),
+        "linear f16 out": lambda configuration: gemm(configuration, kernels.linear, half),
         "gemm f32 out, numba-cuda": lambda configuration: gemm(configuration, THROUGH_NUMBA),
     }
 

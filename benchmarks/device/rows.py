@@ -41,7 +41,7 @@ def _one(bench: Bench, name: str, dtype: str, x: Any, w: Any, b: Any) -> None:
     z = torch.empty(rows, 1, device="cuda") if summed else torch.empty_like(x)
     out = torch.empty_like(z)
     nbytes = x.nbytes + z.nbytes
-    kernel: Any = getattr(kernels, name if dtype == "f32" else f"{name}_{dtype}")
+    kernel: Any = getattr(kernels, name)
     mine = bench.tensors(z, x, w, b)
     more = {"softmax": (), "row_sum": (), "rms_norm": (mine[2], EPS), "layer_norm": (mine[2], mine[3], EPS)}[name]
 

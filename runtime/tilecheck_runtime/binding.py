@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
+from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.ledger import Loan
@@ -30,8 +31,7 @@ T = TypeVar("T")
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TensorArgument:
+class TensorArgument(NamedTuple):
     """What a tensor parameter got. `loan` is that of the handle, `value` the handle itself."""
 
     param: TensorParam
@@ -58,8 +58,7 @@ class TensorArgument:
         return self.elements.layout.shape
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarArgument:
+class ScalarArgument(NamedTuple):
     """What a scalar parameter got."""
 
     param: ScalarParam
@@ -69,26 +68,37 @@ class ScalarArgument:
 Argument = TensorArgument | ScalarArgument
 
 
-def bind(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Argument, ...]:  # fmt: skip
-    """One argument per parameter of the kernel, in its order.
+def bind(
+    kernel: Kernel,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    positional: bool = False,
+) -> tuple[Argument, ...]:
+    """One argument per parameter of the kernel, in its order. `positional` says that each may be given by position.
 
     Raises UsageError for a call that does not fit the signature, LaunchRefused for an argument of the wrong kind, rank
     or dtype, BorrowError for one that was moved.
     """
-    return tuple(
+    bound = tuple(
         _tensor(kernel, param, value)
         if isinstance(param, TensorParam)
         else ScalarArgument(param, _scalar(kernel, param, value))
-        for param, value in zip(kernel.params, _in_order(kernel, signature, args, kwargs), strict=True)
+        for param, value in zip(
+            kernel.params,
+            args
+            if positional and not kwargs and len(args) == len(kernel.params)
+            else _in_order(kernel, signature, args, kwargs),
+            strict=True,
+        )
     )
+    _check_variables(kernel, [a for a in bound if isinstance(a, TensorArgument) and a.param.variable is not None])
+    return bound
 
 
 def _in_order(
     kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    plain = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
-    if plain and not kwargs and len(args) == len(kernel.params):
-        return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -168,6 +178,28 @@ def _check_kind(kernel: Kernel, argument: TensorArgument) -> None:
             f"convert it: `{param.name}.astype(tc.{param.dtype})`, or annotate the parameter otherwise",
             rule="dtype-mismatch",
         )
+
+
+def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> None:
+    """Tensors whose parameters share a type variable hold one dtype, one that the variable lists."""
+    first: dict[str, TensorArgument] = {}
+    for argument in arguments:
+        variable, dtype = argument.param.variable, argument.elements.dtype.name
+        assert variable is not None
+        if variable.among and dtype not in variable.among:
+            raise LaunchRefused(
+                f"{argument.name} holds {dtype}, `{kernel.name}` wants {either(variable.among)}",
+                f"convert it: `{argument.param.name}.astype(tc.{variable.among[-1]})`",
+                rule="dtype-mismatch",
+            )
+        known = first.setdefault(variable.name, argument)
+        if known.elements.dtype.name != dtype:
+            raise LaunchRefused(
+                f"{argument.name} holds {dtype}, {known.name} {known.elements.dtype.name}: in `{kernel.name}` both are "
+                f"`{variable.name}`, one dtype",
+                f"convert one: `{argument.param.name}.astype(tc.{known.elements.dtype.name})`",
+                rule="dtype-mismatch",
+            )
 
 
 def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | bool:

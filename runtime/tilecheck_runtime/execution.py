@@ -20,8 +20,10 @@ from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State, before, release
 from tilecheck_runtime.stream import Stream
 
-# Told whenever an execution has been submitted whole: one for all, since hardly ever anybody waits for it.
+# Told whenever an execution has been submitted whole while somebody waits for one: one for all, since hardly ever anybody
+# does. The list has an entry for each that waits.
 _FINISHED = threading.Condition()
+_WAITING: list[Execution] = []
 
 
 class Execution:
@@ -38,8 +40,7 @@ class Execution:
         self._host_copies: list[Event] = []
         self._last: Event | None = None
         self._whole = False
-        with stream._lock:
-            stream._executions.add(self)
+        stream._enter(self)
 
     def hold(self, loans: Sequence[Loan]) -> None:
         """Take the loans of a piece of work that is about to be submitted, behind all that conflicts with them.
@@ -47,9 +48,9 @@ class Execution:
         Raises BorrowError if one of those waits for this execution itself.
         """
         with LOCK:
-            earlier = [owner for owner in before(loans, self) if isinstance(owner, Execution)]
+            earlier = before(loans, self)
             # What was submitted whole waits for nothing that has yet to be.
-            unfinished = {other for other in earlier if not other.submitted}
+            unfinished = {other for other in earlier if isinstance(other, Execution) and not other.submitted}
             for other in unfinished:
                 if self in _all_waited_for(other):
                     raise BorrowError(
@@ -61,8 +62,7 @@ class Execution:
             for loan in loans:
                 loan.ledger.start(loan, self, self.stream._number)
             self.loans += loans
-        for other in earlier:
-            self._pending.append(other.event())
+        self._pending += [other.event() for other in earlier]
         self.waits_for -= unfinished
 
     def follow(self, other: Execution) -> None:
@@ -92,9 +92,11 @@ class Execution:
         if self._last is None or self._pending:
             after = (*self._pending, *(() if self._last is None else (self._last,)))
             self._last = self.stream._queue.mark(after)
-        with _FINISHED:
-            self._whole = True
-            _FINISHED.notify_all()
+        self._whole = True
+        # Whoever comes to wait after this look sees that it is whole.
+        if _WAITING:
+            with _FINISHED:
+                _FINISHED.notify_all()
         return self._last
 
     @property
@@ -106,7 +108,11 @@ class Execution:
         """The end of the whole execution, once another thread has submitted all of it."""
         if not self._whole:
             with _FINISHED:
-                _FINISHED.wait_for(lambda: self._whole)
+                _WAITING.append(self)
+                try:
+                    _FINISHED.wait_for(lambda: self._whole)
+                finally:
+                    _WAITING.remove(self)
         if self._last is None:
             raise OpError("the op that this one follows was not submitted")
         return self._last

@@ -30,11 +30,12 @@ from tilecheck_runtime.contracts import (
 )
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.ledger import Access, Loan, hold
+from tilecheck_runtime.ledger import Access, Loan, Request, hold
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of, listeners
+from tilecheck_runtime.surroundings import watch
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -145,7 +146,7 @@ class LaunchOp(DeviceOp[Tensors]):
         return value
 
 
-def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceOp[Tensors]:
+def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchOp:
     """The op of `kernel(*args, **kwargs)`.
 
     Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
@@ -155,8 +156,14 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         simt = simt_kernel(kernel, args, kwargs)
         plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
         return LaunchOp(plan, _take(plan))
-    checked = checked_kernel(kernel.fn, kernel.options)
-    arguments = bind(checked.kernel, checked.signature, args, kwargs)
+    read = kernel._read
+    if read is not None and read[0]():
+        checked = read[1]
+    else:
+        unchanged = watch(kernel.fn)
+        checked = checked_kernel(kernel.fn, kernel.options)
+        kernel._read = (unchanged, checked)
+    arguments = bind(checked.kernel, checked.signature, args, kwargs, checked.positional)
     facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
     decision = checked.decisions.get(facts)
     if decision is None:
@@ -173,13 +180,17 @@ def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...]
     return plan
 
 
-def _take(plan: Plan) -> tuple[Loan, ...]:
-    requests = tuple(
+def requests_of(plan: Plan) -> tuple[Request, ...]:
+    """The accesses of a launch."""
+    return tuple(
         a.elements.request(Access.EXCLUDE if a.exclusive else Access.SHARE, a.loan, a.name)
         for a in plan.tensors
         if not a.elements.meta
     )
-    return hold(requests, f"`{plan.name}`")
+
+
+def _take(plan: Plan) -> tuple[Loan, ...]:
+    return hold(requests_of(plan), f"`{plan.name}`")
 
 
 def _operand(argument: Argument) -> Operand | int | float | bool:

@@ -37,11 +37,14 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
 from tilecheck_runtime.sites import Site, here, subject
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.backends import Event
 
 # Guards every ledger. Held for bookkeeping only, never while a kernel runs or a user's function is called.
 LOCK = threading.RLock()
@@ -53,6 +56,9 @@ SWEEP = 64
 
 
 class State(Enum):
+    # Members are looked up at every access, and exist once.
+    __hash__ = object.__hash__
+
     IDLE = "idle"
     BUILT = "built"
     RUNNING = "running"
@@ -65,6 +71,8 @@ class State(Enum):
 
 class Access(Enum):
     """What somebody is about to do; the value completes `cannot ...` around the tensor's name."""
+
+    __hash__ = object.__hash__
 
     READ = "read {}"  # by the host, now
     WRITE = "write {}"  # by the host, now
@@ -118,6 +126,10 @@ class Runner(Protocol):
         """Whether all of its work has been queued."""
         ...
 
+    def event(self) -> Event:
+        """The end of all of it, once it was submitted."""
+        ...
+
     def over(self) -> bool:
         """Whether all of it is over. An execution that nobody will wait for then ends its loans."""
         ...
@@ -159,8 +171,7 @@ class Loan:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One access that is about to happen: `actor` is the loan of the handle it goes through, `name` what to call it, in
     backticks; None is what the running line of the user calls it.
 
@@ -177,6 +188,18 @@ class Request:
     exempt: frozenset[int] = frozenset()
 
 
+class Standing:
+    """Leave to submit the same work again and again on one stream: it `stands` as long as nobody has been granted
+    anything on these bytes that the next round would have to look at.
+    """
+
+    def __init__(self, stream: int) -> None:
+        self.number = stream
+        self.stands = False
+        # Set by whoever submits once the first round may go, under the lock; ends with `stands`.
+        self.ready = False
+
+
 class Ledger:
     """The loans of one allocation.
 
@@ -191,15 +214,16 @@ class Ledger:
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
         self._lanes: dict[int, list[weakref.ref[Loan]]] = {}
+        self._standing: list[tuple[Region, Standing]] = []
 
     def still(self) -> list[Loan]:
         """The loans that have not ended and are not running."""
         with LOCK:
-            found = [
-                loan
-                for ref in self._still
-                if (loan := ref()) is not None and loan.state not in PASSED and loan.ended is None
-            ]
+            found: list[Loan] = []
+            for ref in self._still:
+                loan = ref()
+                if loan is not None and loan.ended is None and loan.state not in PASSED:
+                    found.append(loan)
             if len(found) < len(self._still):
                 self._still = [weakref.ref(loan) for loan in found]
             return found
@@ -221,6 +245,25 @@ class Ledger:
         """Enter a loan that was granted."""
         with LOCK:
             self._still.append(weakref.ref(loan))
+
+    def stand(self, region: Region, standing: Standing) -> None:
+        """Enter a leave that was granted."""
+        with LOCK:
+            others = [entry for entry in self._standing if entry[1] is not standing and entry[1].stands]
+            self._standing = [*others, (region, standing)]
+
+    def unsettle(self, region: Region, stream: int = 0) -> None:
+        """Take back the leaves on bytes of `region`, but those on `stream`, whose order is by itself."""
+        with LOCK:
+            if not self._standing:
+                return
+            kept: list[tuple[Region, Standing]] = []
+            for other, standing in self._standing:
+                if standing.number != stream and other.offset < region.end and region.offset < other.end:
+                    standing.stands = standing.ready = False
+                if standing.stands:
+                    kept.append((other, standing))
+            self._standing = kept
 
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""
@@ -283,6 +326,31 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
         for request in requests:
             if request.access in ENDING:
                 _end_idle(request, by)
+            if request.access is not Access.READ and request.access is not Access.WRITE:
+                request.ledger.unsettle(request.region)
+
+
+def repeat(
+    requests: Sequence[Request], by: str, standing: Standing, owner: Runner
+) -> tuple[tuple[Loan, ...], set[Runner]]:
+    """Grant work that is to be submitted any number of times on one stream, as long as `standing` stands: its loans, which
+    run for `owner`, and the executions that the first round comes after.
+
+    Leaves on the same stream go on beside this one, unless it ends a loan that they rest on.
+    """
+    with LOCK:
+        check(requests, by)
+        ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
+        site = here()
+        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
+        earlier = before(loans, owner)
+        for loan in loans:
+            loan.ledger.unsettle(loan.region, 0 if any(ended) else standing.number)
+            loan.ledger.start(loan, owner, standing.number)
+        standing.stands = True
+        for loan in loans:
+            loan.ledger.stand(loan.region, standing)
+        return loans, earlier
 
 
 def borrow(request: Request, holder: str) -> Loan:
@@ -305,6 +373,7 @@ def become(loans: Iterable[Loan], state: State) -> None:
     with LOCK:
         for loan in loans:
             loan.state, loan.owner = state, None
+            loan.ledger.unsettle(loan.region)
 
 
 def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
@@ -320,6 +389,20 @@ def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
                 first.lineage |= loan.ancestry
                 loan.state = State.ENDED
         return tuple(kept.values())
+
+
+def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
+    """Loans as `repeat` gives them after the earlier ones have ended, if the leave still stands: nothing that it looks at
+    has changed, and what the first round came after the next one does too. None if it was taken back.
+    """
+    with LOCK:
+        if not standing.stands:
+            return None
+        site = here()
+        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
+        for loan in loans:
+            loan.ledger.start(loan, owner, standing.number)
+        return loans
 
 
 def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
@@ -351,11 +434,15 @@ def release(loans: Iterable[Loan]) -> None:
 
 
 def _enter(request: Request, holder: str, state: State, site: Site) -> Loan:
-    lineage = frozenset() if request.actor is None else request.actor.ancestry
-    exclusive = request.access is Access.EXCLUDE
-    loan = Loan(request.ledger, request.region, exclusive, holder, site, lineage, state)
+    loan = _loan(request, holder, state, site)
     request.ledger.add(loan)
     return loan
+
+
+def _loan(request: Request, holder: str, state: State, site: Site) -> Loan:
+    lineage = frozenset() if request.actor is None else request.actor.ancestry
+    exclusive = request.access is Access.EXCLUDE
+    return Loan(request.ledger, request.region, exclusive, holder, site, lineage, state)
 
 
 def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
@@ -371,14 +458,19 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
         loans = ledger.still()
         if request.access in BY_HOST:
             loans += ledger.running()
-        broken = [
-            (loan, rule)
-            for loan in loans
-            if (rule := CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)) is not None
-            if loan.number not in request.exempt or loan.state is State.REPEATING
-            if request.execution is None or loan.owner is not request.execution
-            if overlaps(loan.region, request.region)
-        ]
+        broken: list[tuple[Loan, str]] = []
+        for loan in loans:
+            # Most are idle ones, which never stop anybody.
+            if loan.state is State.IDLE:
+                continue
+            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
+            if (
+                rule is not None
+                and (loan.number not in request.exempt or loan.state is State.REPEATING)
+                and (request.execution is None or loan.owner is not request.execution)
+                and overlaps(loan.region, request.region)
+            ):
+                broken.append((loan, rule))
         if broken:
             # Of several, what does not go away by waiting, and then the oldest.
             loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
@@ -417,8 +509,12 @@ def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
     )
 
 
-def _end_idle(request: Request, by: str) -> None:
+def _end_idle(request: Request, by: str) -> bool:
+    """End the idle loans that `request` excludes; whether there were any."""
     kept = frozenset() if request.actor is None else request.actor.ancestry
+    found = False
     for loan in request.ledger.still():
         if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
             loan.ended = (f"{by} {VERBS[request.access]}", here())
+            found = True
+    return found

@@ -74,7 +74,7 @@ class DeviceOp(Unique, Generic[R]):
         self._name = name
         self._node = node
         self._loans = loans
-        self._site: Site = here()
+        self._site: Site = loans[0].site if loans else here()
         self._life = Life.BUILT
         self._lock = threading.Lock()
         # An attempt to run it that was refused is no neglect.
@@ -93,16 +93,17 @@ class DeviceOp(Unique, Generic[R]):
         phase.refuse_running("run")
         self._take("run", Life.STARTED)
         execution = Execution(next_stream() if stream is None else stream)
-        with self._all_or_nothing():
+        made_of = tuple(parts(self))
+        try:
+            value = self._evaluate(execution)
+        except BaseException:
+            # What was queued before the error still uses its buffers; the host gets them back before it hears of it.
             try:
-                value = self._evaluate(execution)
-            except BaseException:
-                # What was queued before the error still uses its buffers; the host gets them back before it hears of it.
-                try:
-                    execution.finish().wait()
-                finally:
-                    execution.abandon()
-                raise
+                execution.finish().wait()
+            finally:
+                execution.abandon()
+                _let_go(made_of)
+            raise
         execution.finish()
         return Running(execution, value)
 
@@ -223,12 +224,11 @@ class DeviceOp(Unique, Generic[R]):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If running fails, the parts that were not reached let go of what they hold, whoever keeps the traceback."""
-        made_of = list(parts(self))
+        made_of = tuple(parts(self))
         try:
             yield
         except BaseException:
-            for part in made_of:
-                release(part._loans)
+            _let_go(made_of)
             raise
 
     def _close(self) -> None:
@@ -261,6 +261,11 @@ class DeviceOp(Unique, Generic[R]):
 
     def __repr__(self) -> str:
         return f"<DeviceOp {self._name.strip('`')}: {self._life.name.lower()}>"
+
+
+def _let_go(made_of: tuple[DeviceOp[Any], ...]) -> None:
+    for part in made_of:
+        release(part._loans)
 
 
 class _SharedOp(DeviceOp[R]):

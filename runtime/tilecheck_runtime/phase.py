@@ -36,6 +36,8 @@ class _Entry:
 
 
 _current: ContextVar[_Entry | None] = ContextVar("phase", default=None)
+# The innermost phase that was entered, over or not; None where none was.
+entered = _current.get
 
 
 def _phase() -> Phase:

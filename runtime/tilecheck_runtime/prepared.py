@@ -22,7 +22,7 @@ from typing import Any
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Graph, Launch
 from tilecheck_runtime.errors import TilecheckError
-from tilecheck_runtime.execution import Execution, Recording
+from tilecheck_runtime.execution import Recording
 from tilecheck_runtime.graph import record
 from tilecheck_runtime.ledger import LOCK, Loan, State, again, become, before, grant
 from tilecheck_runtime.op import DeviceOp
@@ -76,8 +76,7 @@ class Prepared(Unique):
             self._flying = True
         try:
             for execution in earlier:
-                if isinstance(execution, Execution):
-                    execution.event().wait()
+                execution.event().wait()
         except BaseException:
             self._land()
             raise

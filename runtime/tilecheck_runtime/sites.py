@@ -13,17 +13,18 @@ import dis
 import linecache
 import os
 import sys
-from dataclasses import dataclass
 from itertools import islice
 from types import FrameType, ModuleType
+from typing import NamedTuple
 
 _OURS = frozenset({"tilecheck", "tilecheck_runtime"})
+# By the name of a module, whether it is ours.
+_known: dict[object, bool] = {}
 # Longer expressions say less than "the tensor".
 MAX_WORDS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """A line of the user's source. Prints as `path:line`, relative to the working directory where that is shorter."""
 
     path: str
@@ -92,6 +93,12 @@ def _is_module(receiver: ast.expr, frame: FrameType | None) -> bool:
 
 def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        ours = _known.get(name)
+        if ours is None:
+            ours = _known[name] = str(name).partition(".")[0] in _OURS
+        if not ours:
+            break
         frame = frame.f_back
     return frame

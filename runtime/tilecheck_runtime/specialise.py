@@ -191,6 +191,7 @@ class CheckedKernel:
     kernel: Kernel
     signature: inspect.Signature
     partners: tuple[tuple[str, str], ...]
+    positional: bool
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
@@ -252,7 +253,9 @@ def _read(fn: FunctionType, options: Mapping[str, object]) -> CheckedKernel:
         fault = Fault(error.rule, error.message, error.span, fn.__name__, (), error.help)
         raise rejection(fn.__name__, (fault,)) from None
     checked(kernel, {}, {})
-    return CheckedKernel(kernel, inspect.signature(fn), partners(kernel))
+    signature = inspect.signature(fn)
+    positional = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    return CheckedKernel(kernel, signature, partners(kernel), positional)
 
 
 def checked(kernel: Kernel, dims: Mapping[str, int], opened: Mapping[str, Opened]) -> TileReport:
@@ -289,7 +292,7 @@ def _environment(fn: FunctionType, seen: set[int]) -> Iterator[Hashable]:
     if id(fn) in seen:
         return
     seen.add(id(fn))
-    names = set(_names(fn.__code__))
+    names = set(names_of(fn.__code__))
     scope: dict[str, Any] = {name: fn.__globals__[name] for name in names if name in fn.__globals__}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
@@ -317,8 +320,9 @@ def _meaning(name: str, value: Any, attributes: set[str], seen: set[int], depth:
         yield (name, id(type(value)))
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_of(code: CodeType) -> Iterator[str]:
+    """The global names and attributes that a function and what is nested in it mention."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from names_of(constant)

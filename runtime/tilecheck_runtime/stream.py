@@ -24,8 +24,11 @@ from tilecheck_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.execution import Execution
+    from tilecheck_runtime.launcher import Launcher
 
 _numbers = count(1)
+# A stream looks through its executions for dead ones when there are this many more than twice what it found alive.
+SWEEP = 64
 
 
 class Stream:
@@ -34,18 +37,36 @@ class Stream:
     def __init__(self) -> None:
         self._queue = default().stream()
         self._number = next(_numbers)
-        self._executions: weakref.WeakSet[Execution] = weakref.WeakSet()
+        self._executions: list[weakref.ref[Execution]] = []
+        self._sweep_at = SWEEP
+        self._launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
         self._lock = threading.Lock()
+
+    def _enter(self, execution: Execution) -> None:
+        """Let `synchronize` end the borrows of `execution` too."""
+        with self._lock:
+            self._executions.append(weakref.ref(execution))
+            if len(self._executions) > self._sweep_at:
+                self._executions = [ref for ref in self._executions if ref() is not None]
+                self._sweep_at = 2 * len(self._executions) + SWEEP
+
+    def _settles(self, launcher: Launcher) -> None:
+        """Let `synchronize` end the borrows of `launcher` too."""
+        with self._lock:
+            self._launchers.add(launcher)
 
     def synchronize(self) -> None:
         """Wait for everything submitted so far, as if each `Running` of it had been waited for. Errors stay with theirs."""
         phase.refuse_running("synchronize")
         with self._lock:
-            executions = list(self._executions)
+            executions = [execution for ref in self._executions if (execution := ref()) is not None]
+            launchers = list(self._launchers)
         self._queue.mark(()).wait()
         for execution in executions:
             if execution.over():
                 execution.release()
+        for launcher in launchers:
+            launcher.settle()
 
     def __repr__(self) -> str:
         return f"<Stream {self._number}>"

@@ -40,8 +40,8 @@ def programs() -> dict[str, Callable[[], None]]:
     for path in sorted(EXAMPLES.glob("*.py")):
         if not path.name.startswith("__"):
             found[path.stem] = importlib.import_module(f"examples.{path.stem}").main
-    for case, (_, run) in library_cases.CASES.items():
-        found[f"library {case}"] = run
+    for name, case in library_cases.CASES.items():
+        found[f"library {name}"] = case.run
     return found
 
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Literal
 
 from tilecheck.borrow.contracts import adopted
-from tilecheck.borrow.launch import TileLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
@@ -42,12 +42,14 @@ Where = Literal["", "then", "scope"]
 class Context:
     """The state of lowering one function of `program`.
 
-    `shown` are the launches of tile kernels whose numbers the file shows; `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
-    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default; `attributes` are fields of `self` that the class makes;
-    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a variable;
-    inside of a lambda that is read where it is called, `renamed` are the variables of its parameters, `inlined` the
-    lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host` says that the
-    function does what only the host can; any other may yet be compiled by somebody.
+    `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
+    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default;
+    `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
+    `shown` those of tile kernels whose numbers the file shows;
+    `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
+    variable; inside of a lambda that is read where it is called, `renamed` are the variables of its parameters,
+    `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host`
+    says that the function does what only the host can; any other may yet be compiled by somebody.
     """
 
     program: Program
@@ -55,6 +57,7 @@ class Context:
     code: list[Instr] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     shown: list[TileLaunch] = field(default_factory=list)
+    opened: list[OpenLaunch] = field(default_factory=list)
     tested: frozenset[str] = frozenset()
     mentions: Counter[str] = field(default_factory=Counter)
     lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
@@ -195,11 +198,10 @@ class Context:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Lower something only to learn what it does to values; nothing that it emits or reports is kept."""
-        mark, shown = len(self.faults), len(self.shown)
+        mark, opened, shown = len(self.faults), len(self.opened), len(self.shown)
         with self.gather():
             yield
-        del self.faults[mark:]
-        del self.shown[shown:]
+        del self.faults[mark:], self.opened[opened:], self.shown[shown:]
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

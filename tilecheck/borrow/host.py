@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
-from tilecheck.borrow.launch import TileLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
@@ -41,14 +41,15 @@ class Unfollowed:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """The broken loans and contracts of one file's host code, the launches of tile kernels that it shows, and what was not
-    looked at to its end.
+    """The broken loans and contracts of one file's host code, what was not looked at to its end, the launches whose dtypes
+    the tile checks must see, and those of tile kernels whose numbers the file shows.
     """
 
     broken: tuple[Broken, ...] = ()
     dropped: tuple[Site, ...] = ()
     faults: tuple[Fault, ...] = ()
     unfollowed: tuple[Unfollowed, ...] = ()
+    opened: tuple[OpenLaunch, ...] = ()
     launches: tuple[TileLaunch, ...] = ()
 
 
@@ -60,6 +61,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     ran: set[tuple[Span, str]] = set()
     faults: dict[tuple[str, Span], Fault] = {}
     unfollowed: list[Unfollowed] = []
+    opened: dict[OpenLaunch, None] = {}
     launches: dict[TileLaunch, None] = {}
     shared = _read_by_functions(program)
     for piece in lower_module(program):
@@ -71,6 +73,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         dropped.update(((site.span, site.name), site) for site in solution.dropped)
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
+        opened.update(dict.fromkeys(piece.opened))
         launches.update(dict.fromkeys(piece.shown))
         for fault in piece.faults:
             faults.setdefault((fault.rule, fault.span), fault)
@@ -91,7 +94,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
 
     told = tuple(found for found in broken.values() if not follows(found))
     never_run = tuple(site for at, site in dropped.items() if at not in ran)
-    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(launches))
+    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened), tuple(launches))
 
 
 _HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)

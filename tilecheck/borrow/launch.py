@@ -25,6 +25,17 @@ class LaunchArg:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenLaunch:
+    """A launch of a tile kernel that leaves dtypes open, called `kernel` here: the dtypes that the file shows of its
+    arguments, by parameter.
+    """
+
+    kernel: str
+    dtypes: tuple[tuple[str, str], ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """The kernel, its arguments by parameter, and whether the launch stands in a loop.
 

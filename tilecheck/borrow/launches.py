@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilecheck.borrow.launch import Launch, LaunchArg, TileLaunch
+from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch, TileLaunch
 from tilecheck.borrow.plain_launches import check_plain
 from tilecheck.borrow.shapes import grid_of, op_of
 from tilecheck.borrow.spell import spell
@@ -20,6 +20,7 @@ from tilecheck.borrow.values import Array, Number, Pieces, Shape
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
 from tilecheck.ir.kernel import Access, TensorParam
+from tilecheck.surface.dtypes import DTYPES
 
 _OUTPUTS = (Access.MUT, Access.MAPPED)
 
@@ -116,6 +117,16 @@ def _dtypes(launch: Launch) -> Iterator[Fault]:
             labels=_declared(launch, param),
             help=f"make it with `dtype=tc.{param.dtype}`, or convert it with `astype(tc.{param.dtype})`",
         )
+
+
+def open_launch(launch: Launch) -> OpenLaunch | None:
+    """The launch if its kernel leaves a dtype open; what the dtypes mean to its body is for the tile checks to say."""
+    contract = launch.kernel.facts.contract
+    if contract.track != "tile" or all(param.dtype is not None for param, _ in _tensors(launch)):
+        return None
+    arrays = [(param.name, _array(arg)) for param, arg in _tensors(launch) if param.dtype is None]
+    known = tuple((name, str(array.dtype)) for name, array in arrays if array is not None and array.dtype in DTYPES)
+    return OpenLaunch(contract.name, known, launch.span) if known else None
 
 
 def _ranks(launch: Launch) -> Iterator[Fault]:

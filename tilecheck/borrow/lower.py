@@ -17,7 +17,7 @@ from functools import partial
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
-from tilecheck.borrow.launch import TileLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
@@ -34,13 +34,14 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A flow, where it begins, the faults of the launches in it, those of tile kernels whose numbers are shown, and whether
-    its variables live on after it (a module's do).
+    """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
+    whose numbers are shown, and whether its variables live on after it (a module's do).
     """
 
     flow: Flow
     span: Span
     faults: tuple[Fault, ...]
+    opened: tuple[OpenLaunch, ...] = ()
     shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
 
@@ -58,8 +59,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
-        flow_ = Flow(name, tuple(piece.code), piece.outer, piece.captured)
-        return Lowered(flow_, span, tuple(piece.faults), tuple(piece.shown), is_module)
+        found = Flow(name, tuple(piece.code), piece.outer, piece.captured)
+        return Lowered(found, span, tuple(piece.faults), tuple(piece.opened), tuple(piece.shown), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():

@@ -21,7 +21,7 @@ standard library are never opened. At run time `frontend/tile_live.py` answers t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -31,13 +31,15 @@ import libcst as cst
 from tilecheck.frontend.bindings import Binding, Class, Def, Import, Value, bindings, parameters, statements_of
 from tilecheck.frontend.constants import NotConstant, fold, literal
 from tilecheck.frontend.source import Source, Unreadable
-from tilecheck.ir.kernel import DimDecl
+from tilecheck.ir.kernel import DimDecl, TypeVariable
+from tilecheck.surface.dtypes import DTYPES
 
 # Modules whose source is never opened.
 CLOSED = frozenset({"tilecheck", "numba", "cuda", "numpy", "torch", "cupy", *sys.stdlib_module_names})
 
 # Its key is the one that the live class has.
 _ONE = DimDecl("tilecheck.surface.dims.One", "One", 1)
+_TYPE_VARS = ("typing.TypeVar", "typing_extensions.TypeVar")
 
 
 class Resolver(Protocol):
@@ -100,7 +102,7 @@ class Unusable:
     reason: str
 
 
-Meaning = External | Module | Function | DimClass | Constant | Alias | Unusable
+Meaning = External | Module | Function | DimClass | TypeVariable | Constant | Alias | Unusable
 
 
 class Names(Protocol):
@@ -131,6 +133,21 @@ def path_of(node: cst.BaseExpression, names: Names) -> str | None:
 def external(path: str) -> External | DimClass:
     """A thing of a module that is not read; the one `Dim` that tilecheck itself declares is known."""
     return DimClass(_ONE) if path == "tilecheck.One" else External(path)
+
+
+def type_variable(node: cst.BaseExpression, names: Names) -> TypeVariable | None:
+    """What `TypeVar("T", f16, f32)` declares: an open dtype, among those it lists. A bound says nothing of dtypes."""
+    if not isinstance(node, cst.Call) or path_of(node.func, names) not in _TYPE_VARS or not node.args:
+        return None
+    name = literal(node.args[0].value) if isinstance(node.args[0].value, cst.SimpleString) else None
+    listed = [path_of(arg.value, names) for arg in node.args[1:] if arg.keyword is None]
+    return TypeVariable(str(name), dtypes_among(listed))
+
+
+def dtypes_among(paths: Iterable[str | None]) -> tuple[str, ...]:
+    """The short names of the dtypes in a list of types."""
+    short = [path.removeprefix("tilecheck.") for path in paths if path is not None and path.startswith("tilecheck.")]
+    return tuple(name for name in short if name in DTYPES)
 
 
 def _attribute(base: Meaning | None, attr: str) -> Meaning | None:
@@ -240,7 +257,7 @@ class Scope:
         assert isinstance(value, Value)
         if value.node is None:
             return Unusable("is bound by a loop, a `with` or an unpacking, so it is no constant")
-        return meaning(value.node, self) or Alias(value.node, self)
+        return meaning(value.node, self) or type_variable(value.node, self) or Alias(value.node, self)
 
     def _fixed(self, name: str, binding: Binding) -> Meaning:
         match binding:

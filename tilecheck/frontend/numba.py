@@ -31,6 +31,7 @@ from tilecheck.frontend.numba_params import (
     plain_options,
     signature_node,
 )
+from tilecheck.frontend.numba_unsigned import with_unsigned_arithmetic
 from tilecheck.frontend.scopes import (
     FunctionValue,
     LiveScope,
@@ -190,6 +191,7 @@ def lower_with_callees(found: Found, live: Scope | None = None) -> tuple[Kernel,
     if found.options.get("debug") is True:
         body = with_checked_divisions(body)
     guessed = inferred(names, body, found.types)
+    body = with_unsigned_arithmetic(body, {**guessed, **stated})
     span = source.span(node.name)
     last = source.span(node).end_line
     first = min((source.span(d).line for d in node.decorators), default=source.span(node).line)

@@ -110,7 +110,7 @@ class Expressions(Builder, ABC):
                 return self._subscript(node, span)
             case cst.Call():
                 folded = self.static(node)
-                if isinstance(folded, int | float | tuple) and not self._casts_float(node):
+                if isinstance(folded, int | float | tuple) and not self._keeps_dtype(node):
                     return self.constant(folded, span, "")
                 return self.call(node)
             case cst.UnaryOperation(operator=sign, expression=inner):
@@ -141,10 +141,10 @@ class Expressions(Builder, ABC):
                 return Name(target, span=span)
         return Opaque(f"an expression of a kind not read ({type(node).__name__})", span=span)
 
-    def _casts_float(self, node: cst.Call) -> bool:
-        """Whether a call is a cast such as `float32(0.5)`, whose dtype a folded constant would lose."""
+    def _keeps_dtype(self, node: cst.Call) -> bool:
+        """Whether a call is a cast such as `float32(0.5)` or `uint32(5)`, whose dtype a folded constant would lose."""
         function = self.static(node.func)
-        return isinstance(function, Ref) and (dtype_name(function) or "").startswith("float")
+        return isinstance(function, Ref) and (dtype_name(function) or "").startswith(("float", "uint"))
 
     def _thunk(self, node: cst.BaseExpression) -> Callable[[], Expr]:
         return lambda: self.expr(node)

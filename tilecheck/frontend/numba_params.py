@@ -156,7 +156,7 @@ def inferred(
     for place, (name, span) in enumerate(names):
         stated = types[place] if types is not None and len(types) == len(names) else None
         if stated is not None and stated.rank is None:
-            result[name] = ScalarParam(name, span, scalar_kind(stated.dtype))
+            result[name] = ScalarParam(name, span, scalar_kind(stated.dtype), stated.dtype)
         elif stated is not None and stated.rank is not None and stated.rank > 0:
             result[name] = TensorParam(name, span, None, short_dtype(stated.dtype), (None,) * stated.rank)
         elif name in arrays:

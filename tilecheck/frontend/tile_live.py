@@ -29,7 +29,7 @@ from tilecheck.frontend.names import (
     functions,
 )
 from tilecheck.frontend.source import Source, Unreadable
-from tilecheck.ir.kernel import DimDecl, Unsupported
+from tilecheck.ir.kernel import DimDecl, TypeVariable, Unsupported
 from tilecheck.surface.dims import DimClass as LiveDim
 from tilecheck.surface.dims import Dyn
 from tilecheck.surface.dtypes import DTypeClass
@@ -98,7 +98,8 @@ def meaning_of(value: object) -> Meaning:
     name = getattr(value, "__name__", None)
     module = getattr(value, "__module__", None)
     if isinstance(value, TypeVar):
-        return External("typing.Any")
+        listed = [c.name for c in value.__constraints__ if isinstance(c, DTypeClass)]
+        return TypeVariable(value.__name__, tuple(listed))
     if value is Dyn:
         return External("tilecheck.Dyn")
     if isinstance(name, str) and isinstance(module, str) and module != builtins.__name__:

@@ -12,7 +12,7 @@ import libcst as cst
 from tilecheck.frontend.constants import NotConstant, literal
 from tilecheck.frontend.names import Alias, Constant, DimClass, External, Function, Module, Unusable, meaning
 from tilecheck.frontend.tile_reader import Reader
-from tilecheck.ir.kernel import Const, DimRef, DTypeRef, Expr, Name, Node, Opaque, TupleExpr
+from tilecheck.ir.kernel import Const, DimRef, DTypeRef, Expr, Name, Node, Opaque, TupleExpr, TypeVariable
 from tilecheck.surface.dtypes import DTYPES
 
 _INT64 = 1 << 63
@@ -84,6 +84,12 @@ def outside(r: Reader, node: cst.Name | cst.Attribute, text: str) -> Expr:
             return r.lift(r, found, node)
         case Module():
             raise r.refuse(f"`{text}` is a module, no value", node, None)
+        case TypeVariable():
+            raise r.refuse(
+                f"`{text}` is a type variable, no value",
+                node,
+                "a tensor knows its dtype: `z.dtype`, as in `.astype(z.dtype)`",
+            )
         case Alias():
             raise r.refuse(
                 f"`{text}` is no constant that can be read here",

@@ -9,12 +9,25 @@ argument's). Every finding names the parameter and says how to write it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.names import Alias, Constant, DimClass, External, Names, meaning, path_of
+from tilecheck.frontend.names import (
+    Alias,
+    Constant,
+    DimClass,
+    External,
+    Meaning,
+    Names,
+    dtypes_among,
+    meaning,
+    path_of,
+)
 from tilecheck.frontend.tile_reader import Reader
-from tilecheck.ir.kernel import Access, Param, ScalarParam, TensorParam, Unsupported
+from tilecheck.ir.kernel import Access, Param, ScalarParam, TensorParam, TypeVariable, Unsupported
 from tilecheck.surface.dtypes import DTYPES
 
 _ACCESSES = {f"tilecheck.{a.value}": a for a in Access}
@@ -75,14 +88,14 @@ def _option(r: Reader, argument: cst.Arg) -> tuple[str, object]:
 
 def parameters(r: Reader, node: cst.FunctionDef) -> tuple[Param, ...]:
     """The parameters of a kernel; those that are refused leave a fault and take no part."""
-    params = node.params
+    params, names = node.params, _Own(r.frame.names, _type_parameters(node, r.frame.names))
     for bad in (params.star_arg if isinstance(params.star_arg, cst.Param) else None, params.star_kwarg):
         if bad is not None:
             r.record(r.refuse(f"the kernel `{r.kernel}` takes `*{bad.name.value}`", bad, "name each parameter"))
     found: list[Param] = []
     for param in (*params.posonly_params, *params.params, *params.kwonly_params):
         try:
-            found.append(_parameter(r, param))
+            found.append(_parameter(r, param, names))
         except Unsupported as error:
             r.record(error)
     if node.returns is not None:
@@ -103,7 +116,28 @@ def _text_is(node: cst.BaseExpression, text: str) -> bool:
     return isinstance(node, cst.SimpleString) and node.evaluated_value == text
 
 
-def _parameter(r: Reader, param: cst.Param) -> Param:
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The names of a function with type parameters of its own: `def double[T: (f16, f32)](...)`."""
+
+    outer: Names
+    variables: Mapping[str, TypeVariable]
+
+    def name(self, name: str) -> Meaning | None:
+        return self.variables.get(name) or self.outer.name(name)
+
+
+def _type_parameters(node: cst.FunctionDef, names: Names) -> dict[str, TypeVariable]:
+    found: dict[str, TypeVariable] = {}
+    for each in node.type_parameters.params if node.type_parameters is not None else ():
+        if isinstance(each.param, cst.TypeVar):
+            bound, name = each.param.bound, each.param.name.value
+            listed = [path_of(e.value, names) for e in bound.elements] if isinstance(bound, cst.Tuple) else []
+            found[name] = TypeVariable(name, dtypes_among(listed))
+    return found
+
+
+def _parameter(r: Reader, param: cst.Param, names: Names) -> Param:
     name, span = param.name.value, r.span(param.name)
     if param.annotation is None:
         raise r.refuse(
@@ -111,7 +145,7 @@ def _parameter(r: Reader, param: cst.Param) -> Param:
             param,
             f"write `{name}: Tensor[Shared, f32, Dyn]`, `{name}: Tensor[Mut, f32, BM]`, or a scalar: `{name}: float`",
         )
-    return _annotated(r, name, span, param.annotation.annotation, r.frame.names, param, 0)
+    return _annotated(r, name, span, param.annotation.annotation, names, param, 0)
 
 
 def _annotated(
@@ -151,6 +185,7 @@ def _tensor(r: Reader, name: str, span: Span, node: cst.Subscript, names: Names,
         raise r.refuse(f"`{name}: Tensor[...]` names no access", param, f"write `{name}: Tensor[Shared, f32, Dyn]`")
     access = _access(r, name, values[0], names, param)
     dtype = _dtype(r, name, values[1], names, param) if len(values) > 1 else None
+    variable = dtype if isinstance(dtype, TypeVariable) else None
     extents: tuple[str | None, ...] | None = None
     if len(values) > 2 and not starred:
         extents = tuple(_extent(r, name, value, names, param) for value in values[2:])
@@ -171,7 +206,7 @@ def _tensor(r: Reader, name: str, span: Span, node: cst.Subscript, names: Names,
             param,
             "a launch has a grid of three axes, so outputs have three at most: reshape the tensor on the host",
         )
-    return TensorParam(name, span, access, dtype, extents)
+    return TensorParam(name, span, access, None if isinstance(dtype, TypeVariable) else dtype, extents, variable)
 
 
 def _access(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> Access:
@@ -193,26 +228,22 @@ def _access(r: Reader, name: str, node: cst.BaseExpression, names: Names, param:
     return access
 
 
-def _dtype(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> str | None:
-    path = path_of(node, names) or ""
+def _dtype(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> str | TypeVariable | None:
+    found = meaning(node, names)
+    if isinstance(found, TypeVariable):
+        return found
+    path = found.path if isinstance(found, External) else ""
     short = path.removeprefix("tilecheck.")
     if path.startswith("tilecheck.") and short in DTYPES:
         return short
-    if path in _OPEN or _is_type_variable(node, names):
+    if path in _OPEN:
         return None
     raise r.refuse(
         f"`{name}` has no dtype: `{r_text(node)}` is none",
         param,
-        "the second argument of `Tensor` is a dtype such as `f32`, or `Any`",
+        "the second argument of `Tensor` is a dtype such as `f32`, a `TypeVar`, or `Any`",
         "dtype-mismatch",
     )
-
-
-def _is_type_variable(node: cst.BaseExpression, names: Names) -> bool:
-    found = meaning(node, names)
-    if isinstance(found, Alias) and isinstance(found.node, cst.Call):
-        return path_of(found.node.func, found.names) in ("typing.TypeVar", "typing_extensions.TypeVar")
-    return False
 
 
 def _extent(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> str | None:

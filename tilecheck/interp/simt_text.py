@@ -368,11 +368,11 @@ class Writer:
     def _binary(self, node: Binary) -> str:
         left, right = self.expr(node.left), self.expr(node.right)
         match node.op:
-            case "+" | "-" | "&" | "|" | "^":
+            case "&" | "|" | "^":
                 return f"({left} {node.op} {right})"
-            case "*":
+            case "+" | "-" | "*":
                 temporary = self.fresh("m")
-                value = f"({temporary} := {left} * {right})"
+                value = f"({temporary} := {left} {node.op} {right})"
                 return f"({temporary} if -0x8000000000000000 <= {value} <= 0x7FFFFFFFFFFFFFFF else wrap({temporary}))"
             case "//" | "%" if isinstance(node.right, Const) and node.right.value:
                 return f"({left} {node.op} {right})"

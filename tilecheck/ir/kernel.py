@@ -290,12 +290,23 @@ class DimDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeVariable:
+    """An open dtype with a name: all parameters of a kernel that share it have one dtype, one of `among` (short names;
+    empty for any).
+    """
+
+    name: str
+    among: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TensorParam:
     """`name: Tensor[access, dtype, *extents]`.
 
-    `dtype` is a short name, None when the annotation leaves it open. `extents` is None when the rank is open; an entry
-    is a Dim key, or None for `Dyn`. For an unannotated numba-cuda array parameter `access` is None: the kernel's body
-    decides (exclusive iff it writes).
+     `dtype` is a short name, None when the annotation leaves it open; `variable` is then its type variable, if it has one.
+    `extents` is None when the rank is open; an entry
+     is a Dim key, or None for `Dyn`. For an unannotated numba-cuda array parameter `access` is None: the kernel's body
+     decides (exclusive iff it writes).
     """
 
     name: str
@@ -303,15 +314,17 @@ class TensorParam:
     access: Access | None = None
     dtype: str | None = None
     extents: tuple[str | None, ...] | None = None
+    variable: TypeVariable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A scalar of the launch; `kind` is None when the source does not say."""
+    """A scalar of the launch; `kind` is None when the source does not say, `dtype` is NumPy's name if a signature says it."""
 
     name: str
     span: Span
     kind: Literal["int", "float", "bool"] | None = None
+    dtype: str | None = None
 
 
 Param = TensorParam | ScalarParam

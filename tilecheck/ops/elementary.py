@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilecheck.ops import exact
-from tilecheck.ops.elementwise import floating, rounded
+from tilecheck.ops.elementwise import floating, flushing, rounded
 from tilecheck.ops.numbers import Value, is_tile, lift
 from tilecheck.ops.row import Lanes, op
-from tilecheck.ops.signatures import ROUNDED, binary, unary
+from tilecheck.ops.signatures import FLUSHED, ROUNDED, binary, unary
 
 
 def _floats(f: Callable[..., Any], *values: Value) -> Value:
@@ -30,10 +30,15 @@ def exp(x: Value, /) -> Value:
     return _floats(np.exp, x)
 
 
-@op("math", result=floating("exp2"), lanes=Lanes.CARRY, stub=unary("exp2"))
-def exp2(x: Value, /) -> Value:
-    """Elementwise `2 ** x`, the fast exponential of a GPU."""
-    return _floats(np.exp2, x)
+def _flushing(f: Callable[..., Any], flush: bool) -> Callable[..., Any]:
+    """`f` with subnormal operands and results as zeros if `flush`."""
+    return (lambda x: exact.flushed(f(exact.flushed(x)))) if flush else f
+
+
+@op("math", result=flushing("exp2", floating("exp2")), lanes=Lanes.CARRY, stub=unary("exp2", options=FLUSHED))
+def exp2(x: Value, /, *, flush_to_zero: bool = False) -> Value:
+    """Elementwise `2 ** x`, the fast exponential of a GPU: one instruction if subnormal numbers count as zeros."""
+    return _floats(_flushing(np.exp2, flush_to_zero), x)
 
 
 @op("math", result=floating("expm1"), lanes=Lanes.CARRY, stub=unary("expm1"))
@@ -74,10 +79,10 @@ def sqrt(x: Value, /, *, rounding: exact.Rounding | None = None, flush_to_zero: 
     return _floats(partial(exact.rounded, "sqrt", rounding or "nearest", flush_to_zero), x)
 
 
-@op("math", result=floating("rsqrt"), lanes=Lanes.CARRY, stub=unary("rsqrt"))
-def rsqrt(x: Value, /) -> Value:
+@op("math", result=flushing("rsqrt", floating("rsqrt")), lanes=Lanes.CARRY, stub=unary("rsqrt", options=FLUSHED))
+def rsqrt(x: Value, /, *, flush_to_zero: bool = False) -> Value:
     """Elementwise `1 / sqrt(x)`: inf at 0, nan below."""
-    return _floats(lambda a: (1 / np.sqrt(a)).astype(a.dtype), x)
+    return _floats(_flushing(lambda a: (1 / np.sqrt(a)).astype(a.dtype), flush_to_zero), x)
 
 
 @op("math", result=floating("sin"), lanes=Lanes.CARRY, stub=unary("sin"))

@@ -91,6 +91,15 @@ def rounded(op: str, rule: ResultRule) -> ResultRule:
     return checked
 
 
+def flushing(op: str, rule: ResultRule) -> ResultRule:
+    """`rule` with the option `flush_to_zero`, which f32 tiles have."""
+
+    def checked(*types: Type, flush_to_zero: Type = NONE) -> Type:
+        return rounded(op, rule)(*types, flush_to_zero=flush_to_zero)
+
+    return checked
+
+
 def nan_aware(op: str, rule: ResultRule) -> ResultRule:
     """`rule` with the option `propagate_nan`, which tiles have; it changes nothing for ints."""
 

@@ -110,7 +110,7 @@ def rounded(op: str, rounding: Rounding, flush: bool, *values: Array) -> Array:
     count as zeros of their sign.
     """
     with np.errstate(all="ignore"):
-        args = np.broadcast_arrays(*(_flushed(v) if flush else v for v in values))
+        args = np.broadcast_arrays(*(flushed(v) if flush else v for v in values))
         result = np.array(_NEAREST[op](*args))
         if rounding != "nearest":
             sides = [
@@ -119,10 +119,11 @@ def rounded(op: str, rounding: Rounding, flush: bool, *values: Array) -> Array:
             result = _moved(result, np.array(sides).reshape(result.shape), rounding)
             if rounding == "down" and op in ("add", "subtract", "fma"):
                 result = np.where(_cancels(op, args) & (result == 0), -np.zeros_like(result), result)
-        return _flushed(result) if flush else result
+        return flushed(result) if flush else result
 
 
-def _flushed(x: Array) -> Array:
+def flushed(x: Array) -> Array:
+    """`x` with its subnormal numbers as zeros of their sign."""
     return np.where(abs(x) < np.finfo(x.dtype).smallest_normal, np.copysign(np.zeros_like(x), x), x)
 
 

@@ -34,6 +34,10 @@ ROUNDED = ", *, rounding: Rounding | None = ..., flush_to_zero: bool = ..."
 """What ops take that round as asked, behind their operands."""
 
 
+FLUSHED = ", *, flush_to_zero: bool = ..."
+"""What fast functions take."""
+
+
 NAN = ", *, propagate_nan: bool = ..."
 """What the smaller and the larger value take."""
 

@@ -50,6 +50,8 @@ def kernel_page(kernel: KernelSummary) -> str:
 
 def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
     yield f"{kernel.path}:{kernel.line}: {kernel.track} kernel `{kernel.name}`"
+    for line in kernel.dtypes:
+        yield f"  {line}"
     for name, shown in kernel.verdicts.items():
         yield ""
         yield f"{_WORDS.get(name, name)}: {shown.verdict}"

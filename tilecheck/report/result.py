@@ -46,6 +46,8 @@ class KernelSummary:
     accesses: tuple[ShownAccess, ...] = ()
     # What a launch must satisfy so that no lane beyond an array's edge reaches a result.
     ragged: tuple[str, ...] = ()
+    # The dtypes that the kernel leaves open, in words.
+    dtypes: tuple[str, ...] = ()
     # Which compiler a tile kernel gets on a GPU, and why.
     compiler: str = ""
 
@@ -126,4 +128,6 @@ def _kernel(values: Mapping[str, Any]) -> KernelSummary:
         },
         tuple(ShownAccess(**access) for access in values["accesses"]),
         tuple(values["ragged"]),
+        tuple(values["dtypes"]),
+        values["compiler"],
     )

@@ -9,6 +9,7 @@ from tilecheck.checked import Checked
 from tilecheck.ir.compilers import preference
 from tilecheck.ir.kernel import Kernel
 from tilecheck.report.result import KernelSummary, Shown, ShownAccess
+from tilecheck.verify.tile_dtypes import shown_dtypes
 from tilecheck.verify.verdict import Answer, Property
 
 
@@ -22,7 +23,8 @@ def _each(checked: Checked) -> Iterator[KernelSummary]:
         accesses = tuple(ShownAccess(a.line, a.array, a.axis, a.rung, a.reason) for a in tile.accesses)
         ragged = tuple(dict.fromkeys(c.text for c in tile.conditions if c.rule == "void-lanes"))
         compiler = str(preference(tile.kernel))
-        yield replace(_summary(tile.kernel, (), tile.verdicts, accesses), ragged=ragged, compiler=compiler)
+        summary = _summary(tile.kernel, (), tile.verdicts, accesses)
+        yield replace(summary, ragged=ragged, dtypes=shown_dtypes(tile.kernel), compiler=compiler)
     for simt in checked.simt:
         yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
 

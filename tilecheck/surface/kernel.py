@@ -15,7 +15,7 @@ Invariant: a kernel object never changes; equal objects launch the same code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from importlib import import_module
 from inspect import isfunction
 from types import MappingProxyType
@@ -27,6 +27,11 @@ from tilecheck.surface.hints import refusal
 from tilecheck.surface.names import dims_of
 
 Track = Literal["tile", "simt", "numba"]
+
+
+@cache
+def _build() -> Any:
+    return import_module("tilecheck_runtime.launch").build
 
 
 class Kernel:
@@ -47,11 +52,20 @@ class Kernel:
         self.options: Mapping[str, object] = MappingProxyType(dict(options))
         self.bindings: Mapping[str, int] = MappingProxyType(dict(bindings))
         self.hints: Mapping[str, int] = MappingProxyType(dict(hints))
+        # The runtime's: the kernel as it was read last, and whether that still stands.
+        self._read: tuple[Callable[[], bool], Any] | None = None
         update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Build the lazy op of a launch. Raises what the runtime refuses: shapes, grids, aliases, borrow state."""
-        return import_module("tilecheck_runtime.launch").build(self, args, kwargs)
+        return _build()(self, args, kwargs)
+
+    def on(self, stream: Any) -> Any:
+        """The kernel bound to a stream: each call is checked like any other and submitted at once, without an op.
+
+        What its launches use is in flight until its `wait()` or the stream's `synchronize()`.
+        """
+        return import_module("tilecheck_runtime.launcher").Launcher(self, stream)
 
     def __getitem__(self, configuration: object) -> NoReturn:
         """numba's launch configuration has no place here. Raises `UsageError`."""

@@ -28,6 +28,8 @@ from tilecheck.symbolic.smt_terms import FALSE, num, substitute, variable
 
 # A question in bit-vectors, in milliseconds of z3.
 _BITS_MS = 1000
+# The clock of the process is dear to read.
+_LOOK_EVERY = 0.002
 # About two seconds of z3 on a current core.
 _UNITS_PER_MS = 2500
 
@@ -66,6 +68,7 @@ class Solver:
         self.deadline = deadline
         self.query_ms = query_ms
         self.statistics = Statistics()
+        self._next_look = 0.0
         self._context = z3.Context()
         self._zero = z3.IntVal(0, self._context)
         self._abstract: dict[Term, object] = {}
@@ -128,8 +131,12 @@ class Solver:
 
     def keep_time(self) -> None:
         """Raise `OutOfBudget` past the deadline; long work outside of z3 calls this now and then."""
-        if time.process_time() > self.deadline:
-            raise OutOfBudget
+        now = time.monotonic()
+        if now >= self._next_look:
+            # A process cannot use more than this much of its time meanwhile, unless its other threads work too.
+            self._next_look = now + _LOOK_EVERY
+            if time.process_time() > self.deadline:
+                raise OutOfBudget
 
     # ---- inside
 
@@ -147,10 +154,11 @@ class Solver:
             return "unsat", None
         for term in subterms(formulas):
             if not term.boolean and (term.kind == "sym" or (nonlinear(term) and not exact)):
-                solver.add(*self._range(term, memo, exact))
+                for bound in self._range(term, memo, exact):
+                    self._assert(solver, bound)
         for formula in formulas:
             self.keep_time()
-            solver.add(self._translate(formula, memo, exact))
+            self._assert(solver, self._translate(formula, memo, exact))
         status = str(solver.check())
         if status == "unknown" and "interrupted" in solver.reason_unknown():
             # z3 takes Ctrl-C for itself while it works.
@@ -160,6 +168,10 @@ class Solver:
         if status == "unknown":
             self.statistics.unknown += 1
         return status, solver.model() if status == "sat" else None
+
+    def _assert(self, solver: z3.Solver, formula: z3.ExprRef) -> None:
+        """`solver.add`, without z3's checks of Python arguments."""
+        z3.Z3_solver_assert(self._context.ref(), solver.solver, formula.ast)
 
     def _range(self, term: Term, memo: dict[Term, object], exact: bool) -> list[z3.BoolRef]:
         """The constant bounds of an unknown, which folding has removed from the formulas."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilecheck.symbolic.smt_nodes import Applied, Level, Symbol, Taint, Term
-from tilecheck.symbolic.smt_terms import eq, ge, implies, le, num, variable
+from tilecheck.symbolic.smt_terms import eq, ge, ge0, implies, le, num, variable
 
 
 class Symbols:
@@ -95,7 +95,7 @@ def closure(terms: Iterable[Term]) -> dict[Symbol, None]:
 
 def power_of_two_facts(power: Term, exponent: Term) -> None:
     """`power == 2**exponent` for exponents from 0 to 32, and `power >= 1` beyond."""
-    give_fact(power, ge(power, num(1)))
+    give_fact(power, implies(ge0(exponent), ge(power, num(1))))
     for k in range(33):
         if (exponent.low or 0) <= k and (exponent.high is None or k <= exponent.high):
             give_fact(power, implies(eq(exponent, num(k)), eq(power, num(2**k))))

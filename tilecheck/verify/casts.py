@@ -11,9 +11,11 @@ Worked example: `int32(cuda.grid(1))` is the thread's number if `gridDim.x * blo
 from __future__ import annotations
 
 from tilecheck.ir.kernel import OpCall
+from tilecheck.symbolic.linear import INT64
 from tilecheck.verify.memory import integer_range
+from tilecheck.verify.ranges import fits
 from tilecheck.verify.run import Narrowing, Run, State
-from tilecheck.verify.scalars import held_in, rounded
+from tilecheck.verify.scalars import HELD, held_in, rounded
 from tilecheck.verify.values import Kind, Scalar, Value, as_int
 
 _DTYPES = {
@@ -42,6 +44,16 @@ def cast(run: Run, state: State, expr: OpCall, name: str, value: Value) -> Value
     if bounds is None or not isinstance(whole, Scalar) or whole.kind is not Kind.INT:
         return whole
     low, high = bounds
-    if low is None or high is None or (dtype == "uint64" and whole.term.low is not None and whole.term.low >= 0):
+    if dtype == "int64" and whole.term.symbol is not None and (whole.term.high or 0) > INT64[1]:
+        low, high = INT64
+        applied = whole.term.symbol.applied
+        if applied is not None and applied.function.startswith(HELD) and fits(applied.arguments[0]):
+            # There and back again.
+            return Scalar(applied.arguments[0])
+    if (
+        low is None
+        or high is None
+        or (dtype == "uint64" and whole.term.low is not None and whole.term.low >= 0 and fits(whole.term))
+    ):
         return whole
     return Scalar(held_in(run.symbols, whole.term, low, high))

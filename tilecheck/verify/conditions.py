@@ -87,6 +87,7 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
     # A cast that may not fit comes first: it would leave only coarser conditions for the rest.
     attempts: Iterator[tuple[Condition, ...]] = chain(
         ((condition,) for condition in casts),
+        combinations(casts[:_PAIRED], 2),
         product(casts, others[:_WITH_CASTS]),
         ((condition,) for condition in others),
         combinations(others[:_PAIRED], 2),

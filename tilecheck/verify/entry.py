@@ -15,20 +15,20 @@ from tilecheck.frontend.launches import Launch, overlap
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue, Warp
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import TRUE, add, le, lt, mul, num
 from tilecheck.verify.contract import Contract
 from tilecheck.verify.expressions import constant
-from tilecheck.verify.memory import array_parameter
+from tilecheck.verify.memory import array_parameter, integer_range
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.values import Array, Kind, Scalar, Stretch, Truth, Value, View, whole
 from tilecheck.verify.verdict import Property
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
-SCALAR_RANGE = (-(2**31), 2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,12 @@ def _scalar(run: Run, usage: Usage, param: ScalarParam, value: object, scalars: 
     if param.kind == "float" or (param.kind is None and param.name not in usage.whole_numbers):
         return Scalar(run.symbols.fresh(param.name, Level.GRID, Taint.INPUT), Kind.FLOAT)
     positive = run.kernel.options.get("positive", ())
-    low = 1 if isinstance(positive, tuple) and param.name in positive else SCALAR_RANGE[0]
-    term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, low, SCALAR_RANGE[1])
+    low, high = integer_range(param.dtype) or INT64
+    least = INT64[0] if low is None else low
+    if isinstance(positive, tuple) and param.name in positive:
+        least = 1
+    most = INT64[1] if high is None else high
+    term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, least, most)
     scalars[param.name] = term
     return Scalar(term)
 

@@ -26,6 +26,7 @@ from tilecheck.ir.kernel import (
     Unary,
 )
 from tilecheck.ir.simt import Atomic, BarrierValue, Load, SliceExpr, SubArray, ThreadVar, Warp
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
@@ -34,6 +35,7 @@ from tilecheck.verify.casts import WHOLE_CASTS, cast
 from tilecheck.verify.locks import note_atomic
 from tilecheck.verify.masks import FULL_MASK, is_full
 from tilecheck.verify.memory import Cut, FromEnd, Position, load, place, record
+from tilecheck.verify.overflow import observe, observe_shift
 from tilecheck.verify.phases import cross
 from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Run, State, Ticket
 from tilecheck.verify.values import (
@@ -53,6 +55,8 @@ from tilecheck.verify.values import (
 )
 from tilecheck.verify.verdict import Property
 
+# Operators that give the same modulo 2**64 for operands that are the same modulo 2**64.
+_WRAPPING = frozenset({"+", "-", "*"})
 _WHOLE_RESULTS = frozenset({"popc", "clz", "ffs", "brev", "round"})
 
 
@@ -67,13 +71,21 @@ def evaluate(run: Run, state: State, expr: Node) -> Value:
         case ThreadVar():
             return Scalar(thread_variable(run, expr))
         case Unary(op=op, operand=operand):
-            return scalars.unary(run.symbols, op, evaluate(run, state, operand))
+            inner = evaluate(run, state, operand)
+            if op == "not":
+                observe(run, state, expr, inner)
+            return scalars.unary(run.symbols, op, inner)
         case Binary(op=op, left=left, right=right):
-            first = evaluate(run, state, left)
-            return scalars.binary(run.symbols, op, first, evaluate(run, state, right))
+            first, second = evaluate(run, state, left), evaluate(run, state, right)
+            if op not in _WRAPPING:
+                observe(run, state, expr, first, second)
+            if op in ("<<", ">>"):
+                observe_shift(run, state, expr, second)
+            return scalars.binary(run.symbols, op, first, second)
         case Compare(op=op, left=left, right=right):
-            first = evaluate(run, state, left)
-            return Truth(scalars.compare(run.symbols, op, first, evaluate(run, state, right)))
+            first, second = evaluate(run, state, left), evaluate(run, state, right)
+            observe(run, state, expr, first, second)
+            return Truth(scalars.compare(run.symbols, op, first, second))
         case Logic():
             return _logic(run, state, expr)
         case Select(cond=cond, then=then, other=other):
@@ -128,7 +140,7 @@ def _name(run: Run, state: State, name: str) -> Value:
     if run.is_assigned(name):
         return Unknown(f"`{name}` may be unbound")
     if name not in run.constants:
-        run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.HAVOC, -(2**31), 2**31)
+        run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.HAVOC, *INT64)
     return Scalar(run.constants[name])
 
 
@@ -144,11 +156,18 @@ def thread_variable(run: Run, node: ThreadVar) -> Term:
     return table[node.kind][axis]
 
 
+def truth_at(run: Run, state: State, cond: Node) -> Term:
+    """The truth value of `cond` at `state`."""
+    value = evaluate(run, state, cond)
+    observe(run, state, cond, value)
+    return scalars.truth_of(run.symbols, value)
+
+
 def _logic(run: Run, state: State, expr: Logic) -> Value:
     path, made = state.path, []
     both = expr.op == "and"
     for operand in expr.operands:
-        term = scalars.truth_of(run.symbols, evaluate(run, state, operand))
+        term = truth_at(run, state, operand)
         made.append(term)
         if term is (FALSE if both else TRUE):
             break
@@ -158,7 +177,7 @@ def _logic(run: Run, state: State, expr: Logic) -> Value:
 
 
 def _select(run: Run, state: State, cond: Expr, then: Expr, other: Expr) -> Value:
-    term = scalars.truth_of(run.symbols, evaluate(run, state, cond))
+    term = truth_at(run, state, cond)
     if term is TRUE or term is FALSE:
         return evaluate(run, state, then if term is TRUE else other)
     path = state.path
@@ -216,6 +235,8 @@ def position_list(run: Run, state: State, target: Value, index: Sequence[Node]) 
             made.extend(Cut(None, None, 1) for _ in range(rank - (len(index) - 1)))
         else:
             value = evaluate(run, state, part)
+            if any(view.array.written for _, view in views(target)):
+                observe(run, state, part, *(value.items if isinstance(value, Items) else (value,)), index=True)
             at = as_int(value)
             if _is_literal(part) and at is not None and at.kind == "const" and at.const < 0:
                 made.append(FromEnd(at))
@@ -232,6 +253,8 @@ def _cut(run: Run, state: State, part: SliceExpr) -> Position:
     bounds = []
     for bound in (part.start, part.stop):
         value = evaluate(run, state, bound) if bound is not None else None
+        if bound is not None and value is not None:
+            observe(run, state, bound, value)
         given = value is not None and not isinstance(value, Literal_)
         bounds.append(scalars.integer(run.symbols, value) if given and value is not None else None)
     step = 1
@@ -265,6 +288,7 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     target = evaluate(run, state, expr.array)
     positions = position_list(run, state, target, expr.index)
     operands = [evaluate(run, state, operand) for operand in expr.operands]
+    observe(run, state, expr, *operands)
     access = record(run, state, target, positions, "atomic", expr, op=expr.op)
     if expr.op in ("cas", "compare_and_swap", "exch"):
         run.uses_lock = True
@@ -280,10 +304,14 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
         note_atomic(run, state, access, old, operands)
     if counts:
         run.counters.add(array.name)
-    if access is not None and increment is not None and whole and run.barrier_loops == 0:
+    if access is not None and increment is not None and whole:
         level = Level.GRID if array.space == "global" else Level.BLOCK
         if all(t.level <= level for t in access.index):
-            run.tickets.append(Ticket(old, array, level, increment, access, run.generic_loops == 0))
+            drawn = Ticket(old, array, level, increment, access, run.generic_loops == 0)
+            if run.barrier_loops == 0:
+                run.tickets.append(drawn)
+            if level is Level.GRID:
+                run.draws[old] = drawn
     return Scalar(old, Kind.INT if whole else Kind.FLOAT)
 
 
@@ -314,6 +342,8 @@ def _warp(run: Run, state: State, expr: Warp) -> Value:
 def _call(run: Run, state: State, expr: OpCall) -> Value:
     name = expr.op.rpartition(".")[2]
     args = [evaluate(run, state, arg) for arg in expr.args]
+    if name not in WHOLE_CASTS:
+        observe(run, state, expr, *args)
     if name == "shape" and args:
         found = views(args[0])
         if len(found) == 1:

@@ -168,15 +168,15 @@ def find(run: Run, this: Loop, walk_round: Callable[..., Round]) -> None:
             if not form.fixed and form.delta is None:
                 form.level = Level.THREAD
         this.alive_level = Level.THREAD
-    free = _free(this)
-    if free:
-        _orbit(run, this, free, walk_round)
-        rest = [name for name in free if not (this.forms[name].exact and name in this.facts.names)]
+    loose = free(this)
+    if loose:
+        _orbit(run, this, loose, walk_round)
+        rest = [name for name in loose if not (this.forms[name].exact and name in this.facts.names)]
         if rest:
             _invariants(run, this, rest, walk_round)
 
 
-def _free(this: Loop) -> list[str]:
+def free(this: Loop) -> list[str]:
     """The integers without a closed form."""
     made = []
     for name in this.carried:
@@ -189,7 +189,7 @@ def _free(this: Loop) -> list[str]:
 
 def any_free(this: Loop) -> bool:
     """Whether the loop carries an integer of which only invariants are known."""
-    return any(not (this.forms[name].exact and name in this.facts.names) for name in _free(this))
+    return any(not (this.forms[name].exact and name in this.facts.names) for name in free(this))
 
 
 def _learn(run: Run, this: Loop, round_: Round) -> bool:

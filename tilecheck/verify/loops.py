@@ -15,7 +15,7 @@ sync], [first sync .. second], and the second one is open when round d + 1 begin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilecheck.ir.kernel import Break, For, Node, Return, While, walk
 from tilecheck.ir.simt import Atomic
@@ -38,16 +38,20 @@ from tilecheck.symbolic.smt_terms import (
     mul,
     neg,
     num,
+    product,
+    rebuild,
     sub,
     value_of,
 )
-from tilecheck.verify import loop_forms, phases
-from tilecheck.verify.expressions import evaluate
+from tilecheck.verify import loop_forms, phases, told
+from tilecheck.verify.expressions import evaluate, truth_at
 from tilecheck.verify.loop_exit import leave_loop
+from tilecheck.verify.memory import written_arrays
+from tilecheck.verify.overflow import observe
 from tilecheck.verify.run import Frame, Run, State
 from tilecheck.verify.scalars import integer, truth_of
 from tilecheck.verify.unroll import rejoin, unrolled
-from tilecheck.verify.values import Array, Scalar, Value
+from tilecheck.verify.values import Scalar, Value
 
 Execute = Callable[[Run, State, Sequence[Node]], None]
 
@@ -126,6 +130,9 @@ def loop(run: Run, state: State, node: For | While, execute: Execute) -> None:
         if loop_forms.any_free(this) and unrolled(run, state, node, bounds, execute):
             return
     first = walk_round(run, this, record=True)
+    for name in loop_forms.free(this):
+        if (value := first.after.env.get(name)) is not None:
+            observe(run, first.after, node, value)
     follows = _continues(run, this, first)
     if scope is not None:
         _next_round(run, this, first, follows)
@@ -136,6 +143,7 @@ def _bounds(run: Run, state: State, node: For | While) -> tuple[Term, Term, Term
     if isinstance(node, While):
         return ZERO, ZERO, ONE
     values = [evaluate(run, state, part) for part in (node.start, node.stop, node.step)]
+    observe(run, state, node, *values)
     start, stop, step = (integer(run.symbols, value) for value in values)
     return start, stop, step
 
@@ -170,7 +178,10 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     for name in this.assigned:
         if name not in heads:
             head.env.pop(name, None)
-    head.dirty = head.dirty | written_arrays(run, this.node)
+    written = written_arrays(run, this.node)
+    head.dirty = head.dirty | written
+    for array in written:
+        told.forget(head, array)
     if any(isinstance(inner, Atomic) for inner in walk(*this.node.body)):
         head.locks = frozenset()
     wrap = run.new_tag("round ")
@@ -191,7 +202,9 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     frame = Frame(depth, True)
     cond = TRUE
     if isinstance(this.node, While):
-        cond = truth_of(run.symbols, evaluate(run, head, this.node.cond))
+        noted = len(run.observations)
+        cond = truth_at(run, head, this.node.cond)
+        _after_a_round(run, counter, cond, mark, noted)
         head.path = (*head.path, cond)
         if this.scope is None and any(s.taint is Taint.DATA for s in closure([cond])):
             assert counter.symbol is not None
@@ -206,6 +219,26 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     head.live = this.before.live
     run.recording = recording
     return Round(head, heads, counter, position, cond, frame, wrap, mark, alive)
+
+
+def _after_a_round(run: Run, counter: Term, cond: Term, mark: int, noted: int) -> None:
+    """What is observed in the condition of a `while` from the second round on, is so because it held a round earlier."""
+    if {s for s in cond.symbols if s.order > mark} <= {counter.symbol}:
+        again = disj(eq(counter, ZERO), one_earlier(cond, counter))
+        run.observations[noted:] = [replace(o, guard=conj(o.guard, again)) for o in run.observations[noted:]]
+
+
+def one_earlier(term: Term, counter: Term) -> Term:
+    """`term` a round earlier, products with the counter written as differences: `(k - 1) * s` is `k * s - s`."""
+    if counter.symbol not in term.symbols:
+        return term
+    if term is counter:
+        return sub(counter, ONE)
+    if term.kind == "mul" and term.parts.count(counter) == 1:
+        rest = product(part for part in term.parts if part is not counter)
+        if counter.symbol not in rest.symbols:
+            return sub(term, rest)
+    return rebuild(term, tuple(one_earlier(part, counter) for part in term.parts))
 
 
 def _walk_body(run: Run, this: Loop, head: State, frame: Frame) -> None:
@@ -234,12 +267,6 @@ def _counter(run: Run, this: Loop) -> Term:
     if this.scope is None and counter.symbol is not None and run.usage.meets_in_warps(this.node):
         run.warp_counters.add(counter.symbol)
     return counter
-
-
-def written_arrays(run: Run, node: For | While) -> frozenset[Array]:
-    """The arrays that the loop may write."""
-    names = run.usage.writes(node.body)
-    return frozenset(array for name, array in run.arrays.items() if name in names or array.name in names)
 
 
 def _continues(run: Run, this: Loop, round_: Round) -> Term:

@@ -22,7 +22,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.verify import barriers, bounds, initialised, narrowing, pools, races
+from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -105,6 +105,11 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    try:
+        for suspect in overflow.suspects(run, proof.conditions):
+            proof.suspects[suspect.property].append(suspect)
+    except OutOfBudget:
+        late.update(Property)
     _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
@@ -259,6 +264,8 @@ _SHOWN = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
 def _lean(proof: Proof) -> None:
     """What leans on freedom from races: withdrawn where that is not shown, given its conditions where it has some."""
     race = proof.answers[Property.RACE_FREE]
+    if proof.entry.run.leaned and proof.answers[Property.IN_BOUNDS].verdict in _SHOWN:
+        _rest_on_told(proof, race)
     if race.verdict is Verdict.PROVEN_GIVEN:
         for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
             _inherit(proof, name, race)
@@ -288,6 +295,18 @@ def _lean(proof: Proof) -> None:
         proof.answers[Property.SHARED_INITIALISED] = given
 
 
+def _rest_on_told(proof: Proof, race: Answer) -> None:
+    """Indices that come from what one thread told its block are as good as the order of telling and reading."""
+    shown = race.verdict in _SHOWN and proof.answers[Property.BARRIERS_UNIFORM].verdict in _SHOWN
+    if not shown:
+        reason = "an index is read from shared memory that may be raced on"
+        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.UNKNOWN, reason=reason)
+    elif race.conditions:
+        answer = proof.answers[Property.IN_BOUNDS]
+        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
+        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
+
+
 def _inherit(proof: Proof, name: Property, race: Answer) -> None:
     """What leans on freedom from races holds under the conditions of that proof."""
     shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
@@ -300,8 +319,15 @@ def _inherit(proof: Proof, name: Property, race: Answer) -> None:
 
 
 def _reads(proof: Proof, names: set[str]) -> bool:
-    """Whether a barrier's condition reads one of the arrays as if the block agreed on it."""
-    symbols = {s for point in proof.entry.run.barriers for s in closure([point.guard])}
+    """Whether a barrier's condition reads one of the arrays as if the block agreed on it.
+
+    What a loop carries, and who is still in it, no longer shows where it comes from: it may come from any array read.
+    """
+    run = proof.entry.run
+    symbols = {s for point in run.barriers for s in closure([point.guard])}
+    carried = any(s.applied is None and s.taint in (Taint.DATA, Taint.HAVOC) for s in symbols)
+    if carried and any(a.kind != "write" and a.array.name in names for a in run.accesses):
+        return True
     for applied in (s.applied for s in symbols):
         if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
             name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]

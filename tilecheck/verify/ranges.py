@@ -3,17 +3,81 @@
 `most` puts the last thread and the last block where the term has threads and blocks. It serves conditions: a cast to 32
 bits keeps its value in every launch for which `most` of its argument is in range.
 
-Worked example: `blockIdx.x * blockDim.x + threadIdx.x` is at most `gridDim.x * blockDim.x - 1`.
+`modest` says whether a term fits into 64 bits whatever the launch, as far as constant bounds show.
+
+Worked example: `blockIdx.x * blockDim.x + threadIdx.x` is at most `gridDim.x * blockDim.x - 1`, below 2**41.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_terms import ONE, add, factors, linear_parts, mul, num, scale, sub
 from tilecheck.verify.run import Dims
 from tilecheck.verify.scalars import HELD
+
+# Integers in arrays, rounds of loops and what the walk lost are taken to be below this.
+MODEST = 2**60
+
+
+Ranges = Mapping[Symbol, tuple[int, int]]
+
+
+def fits(term: Term, ranges: Ranges = MappingProxyType({}), limits: tuple[int, int] = INT64) -> bool:
+    """Whether `term` is in `limits` for any launch in which the symbols of `ranges` are in theirs."""
+    low, high = _span(term, ranges, {})
+    return low >= limits[0] and high <= limits[1]
+
+
+def modest(term: Term) -> set[str] | None:
+    """The scalars that have to be below 2**60 for `term` to fit into 64 bits; None if that is not enough."""
+    large = [s for s in term.symbols if s.taint is Taint.INPUT and s.high is not None and s.high > MODEST]
+    ranges = {s: (max(-MODEST, s.low or -MODEST), MODEST) for s in large}
+    return {s.name for s in large} if fits(term, ranges) else None
+
+
+def _span(term: Term, ranges: Ranges, known: dict[Term, tuple[int, int]]) -> tuple[int, int]:
+    """Constant bounds of `term`; what has none is below `MODEST`."""
+    found = known.get(term)
+    if found is None:
+        found = known[term] = _bounds(term, ranges, known)
+    return found
+
+
+def _bounds(term: Term, ranges: Ranges, known: dict[Term, tuple[int, int]]) -> tuple[int, int]:
+    low, high = term.low, term.high
+    if term.symbol is not None and term.symbol in ranges:
+        return ranges[term.symbol]
+    if term.kind == "lin":
+        below = above = term.const
+        for part, weight in zip(term.parts, term.weights, strict=True):
+            ends = [weight * end for end in _span(part, ranges, known)]
+            below, above = below + min(ends), above + max(ends)
+    elif term.kind == "mul":
+        below, above = 1, 1
+        for part in term.parts:
+            small, large = _span(part, ranges, known)
+            ends = [a * b for a in (below, above) for b in (small, large)]
+            below, above = min(ends), max(ends)
+    elif term.kind == "div":
+        small, large = _span(term.parts[0], ranges, known)
+        least = term.parts[1].low
+        below, above = min(small, 0), max(large, 0)
+        if least is None or least < 1:
+            below, above = min(below, -above), max(above, -below)
+    elif term.kind == "mod":
+        small, large = _span(term.parts[1], ranges, known)
+        below, above = min(small, 0), max(large, 0)
+    elif term.kind == "ite":
+        ends = [end for part in term.parts[1:] for end in _span(part, ranges, known)]
+        below, above = min(ends), max(ends)
+    else:
+        below, above = -MODEST, MODEST
+        return below if low is None else low, above if high is None else high
+    return below if low is None else max(low, below), above if high is None else min(high, above)
 
 
 def wrapped_arguments(symbols: Iterator[Symbol]) -> Iterator[tuple[Term, int, int]]:

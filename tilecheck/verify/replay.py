@@ -183,7 +183,7 @@ def _array(
         array = _window(known, dtype, shape, attempt, buffers)
     else:
         given = host_values(known) if known is not None and known.shape == shape else None
-        array = given if given is not None else filled(shape, dtype, attempt, scenario.scalars)
+        array = given if given is not None else filled(shape, dtype, attempt, scenario.scalars, name)
     for index, value in scenario.elements.get(name, {}).items():
         if len(index) == len(shape) and all(0 <= i < n for i, n in zip(index, shape, strict=True)):
             array[index] = value
@@ -244,17 +244,17 @@ def _dtype(param: TensorParam | ScalarParam, known: HostArray | None, attempt: i
 
 
 def filled(
-    shape: tuple[int, ...], dtype: np.dtype[Any], attempt: int, scalars: Mapping[str, Number]
+    shape: tuple[int, ...], dtype: np.dtype[Any], attempt: int, scalars: Mapping[str, Number], name: str = ""
 ) -> np.ndarray[Any, Any]:
-    """An array of unknown contents, filled in the way of `attempt`: counting, zeros, ones, random small numbers,
-    negative numbers, a scalar of the launch.
+    """An array of unknown contents, filled in the way of `attempt`: counting, zeros, ones, random small numbers, others
+    for each `name`, negative numbers, a scalar of the launch.
     """
     size = math.prod(shape)
     if size > _FILLED:
         large = np.zeros(size, dtype)
         end = _FILLED // 2
-        large[:end] = filled((end,), dtype, attempt, scalars)
-        large[-end:] = filled((end,), dtype, attempt, scalars)
+        large[:end] = filled((end,), dtype, attempt, scalars, name)
+        large[-end:] = filled((end,), dtype, attempt, scalars, name)
         return large.reshape(shape)
     way = attempt % FILLS
     if dtype.names is not None or way == 1:
@@ -267,4 +267,4 @@ def filled(
         return (-1 - np.arange(size) % 7).astype(dtype).reshape(shape)
     if way == 5:
         return np.full(shape, next(iter(scalars.values()), 3)).astype(dtype)
-    return np.random.default_rng(attempt).integers(0, 8, size).astype(dtype).reshape(shape)
+    return np.random.default_rng([attempt, *name.encode()]).integers(0, 8, size).astype(dtype).reshape(shape)

@@ -210,7 +210,7 @@ def _power(symbols: Symbols, x: Term, y: Term, left: Value, right: Value) -> Val
 
 
 def power_of_two(symbols: Symbols, exponent: Term) -> Term:
-    """`2 ** exponent`; exact for exponents from 0 to 32."""
+    """`2 ** exponent`; exact for exponents from 0 to 32. Shifts by less than 0 or more than 63 are for `overflow.py`."""
     value = value_of(exponent)
     if value is not None and 0 <= value < 64:
         return num(1 << value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tilecheck.diagnostic import Span, Witness
 from tilecheck.ir.kernel import Kernel
+from tilecheck.stack import deep_stack
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
 if TYPE_CHECKING:
@@ -102,9 +103,19 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
     `launches` are those of this kernel; of more than four, the first are taken.
     """
+    try:
+        with deep_stack():
+            return _check(kernel, launches, budget)
+    except RecursionError:
+        deep = Answer(Verdict.UNKNOWN, reason="the kernel is nested too deeply to be followed")
+        return SimtReport(kernel, verdicts=dict.fromkeys(Property, deep))
+
+
+def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
     from tilecheck.verify import contract, promotion
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.prove import prove
+    from tilecheck.verify.ranges import MODEST
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
 
@@ -127,6 +138,8 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
     assumptions = dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions)
     counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
     zeroed = sorted({name for proof in proofs for name in proof.entry.run.zeroed})
+    modest = sorted({name for proof in proofs for name in proof.entry.run.modest})
+    assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest)
     assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     return SimtReport(

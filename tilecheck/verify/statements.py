@@ -28,12 +28,11 @@ from tilecheck.ir.kernel import (
 from tilecheck.ir.simt import AllocArray, Barrier, Fence, FillSlice, Load, Store, Unread
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
-from tilecheck.verify import loops, phases
-from tilecheck.verify.expressions import evaluate, position_list
+from tilecheck.verify import loops, phases, told
+from tilecheck.verify.expressions import evaluate, position_list, truth_at
 from tilecheck.verify.locks import fenced, taken
 from tilecheck.verify.memory import record
 from tilecheck.verify.run import FencePoint, Frame, Leave, Run, State
-from tilecheck.verify.scalars import truth_of
 from tilecheck.verify.values import Array, Items, Literal_, Unknown, Value, as_int, merge, views, whole
 from tilecheck.verify.verdict import Property
 
@@ -92,7 +91,7 @@ def _statement(run: Run, state: State, node: Node) -> None:
             frame.continues.append(_leave(state, frame))
             state.live = FALSE
         case Assert(cond=cond):
-            _assert(run, state, node, truth_of(run.symbols, evaluate(run, state, cond)))
+            _assert(run, state, node, truth_at(run, state, cond))
         case Barrier(scope=scope, mask=mask):
             lanes = as_int(evaluate(run, state, mask)) if mask is not None else None
             word = {"grid": "grid.sync", "block": "syncthreads", "warp": "syncwarp"}[scope]
@@ -118,11 +117,13 @@ def _store(run: Run, state: State, node: Store) -> None:
     positions = position_list(run, state, target, node.index)
     kept = value if not views(value) else None
     silent = isinstance(node.value, Load) and node.update
-    record(run, state, target, positions, "write", node, kept, node.field, node.update or silent)
+    access = record(run, state, target, positions, "write", node, kept, node.field, node.update or silent)
+    if len(views(target)) == 1 and node.field is None:
+        told.note(run, state, access, value)
 
 
 def _if(run: Run, state: State, node: If) -> None:
-    cond = truth_of(run.symbols, evaluate(run, state, node.cond))
+    cond = truth_at(run, state, node.cond)
     if cond is TRUE or cond is FALSE:
         execute(run, state, node.then if cond is TRUE else node.other)
         return
@@ -141,6 +142,7 @@ def joined(run: Run, cond: Term, first: State, second: State) -> State:
     if first.dead != second.dead:
         kept, side = (second, neg(cond)) if first.dead else (first, cond)
         kept.live = conj(side, kept.live)
+        told.gone(kept, first if first.dead else second)
         return kept
     result = first.fork()
     names = {**first.env, **second.env}
@@ -151,6 +153,7 @@ def joined(run: Run, cond: Term, first: State, second: State) -> State:
     result.tags = phases.merged(cond, first.tags, second.tags)
     result.dirty = first.dirty | second.dirty
     result.locks, result.sealed = first.locks & second.locks, min(first.sealed, second.sealed)
+    told.joined(result, first, second)
     if first.version != second.version:
         result.version = run.new_version()
     return result
@@ -213,6 +216,7 @@ def _inline(run: Run, state: State, node: Inline) -> None:
     if tags is not None:
         state.tags = tags
     if frame.returns:
+        told.forget_all(state)
         # Whoever returned goes on after the call; whoever an assert ended inside does not.
         returned = [neg(leave.cond) for leave in frame.returns]
         state.live = conj(live, neg(conj(neg(fell), *returned))) if frame.asserts else live
@@ -262,6 +266,8 @@ def _unread(run: Run, state: State, node: Unread) -> None:
             value = state.env.get(name)
             touched |= {view.array for _, view in views(value)} if value is not None else set()
     state.dirty = state.dirty | touched
+    state.wrote = state.wrote | touched
+    told.forget_all(state)
     if node.touches is None:
         run.gap(node.reason, node, *_MEMORY)
     for array in sorted(touched, key=lambda a: a.name):

@@ -92,7 +92,7 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
     if any(by_data):
         if len(accesses) == 2 and by_data[0] != by_data[1]:
             return Standing.DATA, "a data-dependent index against a fixed one"
-        if len(accesses) == 2 and any(access.update for access in accesses):
+        if len(accesses) == 2 and any(access.update or _asks_itself(access) for access in accesses):
             return Standing.DATA, "a read-modify-write at a data-dependent index"
         array = accesses[0].array.name
         return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
@@ -101,6 +101,15 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
     if not any(_is_memory(symbol) for symbol in (*question.first, *question.second)):
         return Standing.DATA, "the condition depends on a floating-point value"
     return Standing.DATA, "the condition depends on array contents"
+
+
+def _asks_itself(access: Access) -> bool:
+    """Whether a write depends on what stood there: `if d < a[k]: a[k] = d`, done by several threads, loses values."""
+    if access.kind != "write":
+        return False
+    loads = (s.applied for s in closure([access.guard]) if s.applied is not None)
+    start = f"load {access.array.name} at "
+    return any(load.function.startswith(start) and load.arguments == access.index for load in loads)
 
 
 def _is_memory(symbol: Symbol) -> bool:

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilecheck.checked import Fault
+from tilecheck.diagnostic import Span
 from tilecheck.ir.kernel import Kernel, Opaque, walk
 from tilecheck.verify.tile_accesses import Accesses
 from tilecheck.verify.tile_coverage import coverage
+from tilecheck.verify.tile_dtypes import launch_faults, over_dtypes
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_report import CHECKED, ArrayAccess, TileReport
 from tilecheck.verify.tile_specialise import Argument, parameter_types, settle, specialise
@@ -36,8 +38,18 @@ _HARMLESS = ("partial-coverage", "check-in-kernel")
 def check_kernel(
     kernel: Kernel, dims: Mapping[str, int] | None = None, arguments: Mapping[str, Argument] | None = None
 ) -> TileReport:
-    """All tile checks. `dims` are by key; `arguments` fill in what annotations leave open, by parameter name."""
-    special = specialise(kernel, dims or {}, arguments)
+    """All tile checks. `dims` are by key; `arguments` fill in what annotations leave open, by parameter name; of the dtypes
+    that stay open, see `tile_dtypes`.
+    """
+    return over_dtypes(specialise(kernel, dims or {}, arguments), _check)
+
+
+def check_launch(report: TileReport, dtypes: Mapping[str, str], at: Span) -> tuple[Fault, ...]:
+    """What the dtypes of a launch at `at`, by parameter, break in the kernel of `report`, which leaves them open."""
+    return tuple(launch_faults(report.kernel, dtypes, at, report.faults, _check))
+
+
+def _check(special: Kernel) -> TileReport:
     inferred = infer(special, parameter_types(special))
     types = dict(inferred.types)
     settled = settle(special, types)

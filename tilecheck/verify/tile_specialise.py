@@ -2,8 +2,8 @@
 
 `specialise` fills in the values of Dims (and, for short annotations such as `Tensor[Mut]`, the dtype and extents of an
 argument). After the type pass, `settle` rewrites what is known: a branch on a known condition becomes the branch that
-runs, `x.dtype` a dtype, `x.ndim` a number. Nodes that do not change keep their identity, so side tables stay valid; those
-that do inherit their type.
+runs, `x.dtype` a dtype, `x.ndim` a number, a cast to the dtype that a tile has already the tile itself. Nodes that do not
+change keep their identity, so side tables stay valid; those that do inherit their type.
 
     if BM > 32: acc = wide(acc)     with BM = 16: nothing is left of it
 """
@@ -28,7 +28,7 @@ from tilecheck.ir.kernel import (
     TensorParam,
     While,
 )
-from tilecheck.ir.types import ArrayExtent, DimExtent, DTypeType, Extent, ScalarType, TensorType, Type
+from tilecheck.ir.types import ArrayExtent, DimExtent, DTypeType, Extent, ScalarType, TensorType, TileType, Type
 from tilecheck.surface.dtypes import DTYPES
 
 
@@ -57,6 +57,10 @@ def specialise(kernel: Kernel, dims: Mapping[str, int], arguments: Mapping[str, 
         elif extents is None:
             extents = (None,) * given.rank
         params[at] = replace(param, dtype=param.dtype or given.dtype, extents=extents)
+    known = {p.variable: p.dtype for p in params if isinstance(p, TensorParam) and p.variable is not None and p.dtype}
+    for at, param in enumerate(params):
+        if isinstance(param, TensorParam) and param.variable in known:
+            params[at] = replace(param, dtype=param.dtype or known[param.variable])
     return replace(kernel, dims=sized, params=tuple(params))
 
 
@@ -116,6 +120,10 @@ def _node(node: Node, types: dict[Node, Type]) -> Node:
         return _typed(DTypeRef(found.dtype.name, span=node.span), node, types)
     if isinstance(node, OpCall) and node.op == "rank" and isinstance(found, ScalarType):
         return _typed(Const(found.value, span=node.span), node, types)
+    if isinstance(node, OpCall) and node.op == "astype" and node.args:
+        before = types.get(node.args[0])
+        if isinstance(found, TileType) and isinstance(before, TileType) and before.dtype is found.dtype:
+            return _node(node.args[0], types)
     if isinstance(node, Select) and (known := _known(types, node.cond)) is not None:
         return _node(node.then if known else node.other, types)
     changes: dict[str, Any] = {}

@@ -83,7 +83,7 @@ def for_casts(run: Run, suspect: Suspect) -> Iterator[Condition]:
     """That what is cast to fewer bits fits there."""
     assert suspect.question is not None
     extents, scalars = _inputs(suspect)
-    for argument, _, high in wrapped_arguments(iter(suspect.question.first)):
+    for argument, low, high in wrapped_arguments(iter(suspect.question.first)):
         if any(s.taint is Taint.INPUT and not s.name.startswith(("block", "grid")) for s in argument.symbols):
             sizes = [*scalars, *extents]
             for one, two in (*combinations(sizes, 2), *((size, size) for size in sizes)):
@@ -94,6 +94,9 @@ def for_casts(run: Run, suspect: Suspect) -> Iterator[Condition]:
             common = gcd(*(weight for _, weight in parts))
             upper, limit = scale_down(sub(bound, num(const)), common), (high - const) // common
             yield Condition(f"{words(upper)} <= {limit}", le(upper, num(limit)))
+        for scalar in scalars:
+            if scalar.symbol in argument.symbols and scalar.low is not None and scalar.low < low:
+                yield Condition(f"{words(scalar)} >= {low}", ge(scalar, num(low)))
 
 
 def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
@@ -44,6 +44,18 @@ class Strided:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: DTypeClass
+    # Worked out at the first use: every launch asks.
+    _numbers: tuple[int, ...] | None = field(default=None, init=False, compare=False, repr=False)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Address, extents and strides in elements, as kernels take them."""
+        if self._numbers is None:
+            size = self.dtype.bits // 8
+            numbers = (self.address, *self.shape, *(s // size for s in self.strides))
+            object.__setattr__(self, "_numbers", numbers)
+        assert self._numbers is not None
+        return self._numbers
 
     @property
     def address(self) -> int:
@@ -51,8 +63,7 @@ class Strided:
         return self.buffer.address + self.offset
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """A tensor argument: `tile` is one block's tile of what is written, `mapping` how blocks walk a mapped one."""
 
     array: Strided
@@ -119,7 +130,17 @@ class Graph(Protocol):
 class Repeat(Protocol):
     """One launch or graph on one stream, ready to be submitted any number of times."""
 
+    @property
+    def shares(self) -> bool:
+        """Whether rounds tell of a failure in one place, so that it is not known which one failed."""
+
+    def after(self, events: tuple[Event, ...]) -> bool:
+        """Let the rounds to come follow `events`. False, and nothing done, if one of those may fail unnoticed by them."""
+
     def __call__(self) -> None: ...
+
+    def end(self) -> Event:
+        """The end of the rounds so far."""
 
     def wait(self) -> None:
         """Block until every round is over, then raise the error of one that failed, if any."""

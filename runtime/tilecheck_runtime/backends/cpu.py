@@ -152,22 +152,34 @@ class CPURepeat:
         self._stream = stream
         self._work = work
         self._keep = keep
-        self._rounds: list[CPUEvent] = []
+        # What the next round waits for: the last one, which fails if one before it did.
+        self._after: tuple[Event, ...] = ()
+
+    shares = False
+
+    def after(self, events: tuple[Event, ...]) -> bool:
+        self._after += events
+        return True
 
     def __call__(self) -> None:
-        self._rounds.append(self._stream.submit(self._work, (), self._keep))
+        self._after = (self._stream.submit(self._work, self._after, self._keep),)
+
+    def end(self) -> CPUEvent:
+        return self._stream.mark(self._after)
 
     def wait(self) -> None:
-        if self._rounds:
-            self._stream.mark(()).wait()
-        rounds, self._rounds = self._rounds, []
-        for event in rounds:
-            event.wait()
+        after = self._after
+        try:
+            for event in after:
+                event.wait()
+        finally:
+            # An interrupted wait says nothing about the work.
+            if all(event.done() for event in after):
+                self._after = ()
 
     def close(self, over: Callable[[], None]) -> None:
-        rounds, self._rounds = self._rounds, []
-        if rounds:
-            rounds[-1].then(over)
+        if self._after:
+            self._after[-1].then(over)
         else:
             over()
 

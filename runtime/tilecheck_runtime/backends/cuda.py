@@ -55,7 +55,7 @@ class CUDAEvent:
     when nobody waits for it.
     """
 
-    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "handle", "stream")
+    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "handle", "risky", "stream")
 
     def __init__(
         self,
@@ -72,6 +72,8 @@ class CUDAEvent:
         self._keep = keep
         self._reports = reports
         self._before = before
+        # Whether it may fail, or has failed, with the error of a kernel's check.
+        self.risky: bool = bool(reports) or any(isinstance(event, CUDAEvent) and event.risky for event in before)
         self._over = False
         self._failure: Exception | None = None
         self._calls: list[Callable[[], None]] = []
@@ -134,6 +136,7 @@ class CUDAEvent:
                 self._failure = self._failure or event._failure
         for report in reports:
             self._failure = self._failure or report.read()
+        self.risky = self._failure is not None
         self._over = True
         self._keep = None
         calls, self._calls = self._calls, []
@@ -218,7 +221,7 @@ class CUDAStream:
     def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
         """Queue work behind everything submitted to this stream and behind `after`."""
         device = self._device
-        self._order(after)
+        self.order(after)
         reports: tuple[Report, ...] = ()
         match work:
             case CUDAGraph():
@@ -241,7 +244,7 @@ class CUDAStream:
 
     def mark(self, after: tuple[Event, ...]) -> CUDAEvent:
         """The end of everything submitted so far and of `after`."""
-        self._order(after)
+        self.order(after)
         return self._event(None, (), after)
 
     def stamp(self) -> CUDAStamp:
@@ -254,7 +257,8 @@ class CUDAStream:
         """Hold on to `needed` until everything submitted so far is over: the end of that."""
         return self._event(needed, (), ())
 
-    def _order(self, after: tuple[Event, ...]) -> None:
+    def order(self, after: tuple[Event, ...]) -> None:
+        """Let what is submitted next come behind `after`."""
         device = self._device.device
         device.enter()
         for event in after:
@@ -292,8 +296,28 @@ class CUDARepeat:
         record = self._reports[0].address if self._reports else 0
         self._launch = program.bound(work, stream.handle, record)
 
+    @property
+    def shares(self) -> bool:
+        return bool(self._reports)
+
+    def after(self, events: tuple[Event, ...]) -> bool:
+        if any(isinstance(event, CUDAEvent) and event.risky for event in events):
+            return False
+        self._stream.order(events)
+        return True
+
     def __call__(self) -> None:
-        self._launch()
+        try:
+            self._launch()
+        except DriverError as error:
+            # A thread that has not used the device before; cheaper than to ask each time.
+            if error.code != "CUDA_ERROR_INVALID_CONTEXT":
+                raise
+            self._device.device.enter()
+            self._launch()
+
+    def end(self) -> CUDAEvent:
+        return self._stream.mark(())
 
     def wait(self) -> None:
         self._device.device.wait_stream(self._stream.handle)

@@ -1,14 +1,15 @@
 """Normalised rows: each row of x, shape (rows, N), over its own spread, times weights of shape (N,).
 
-A tile is BM whole rows of BN lanes, BN >= N; lanes beyond a row count for nothing. A kernel without suffix reads and
-writes f32, `_f16` and `_bf16` 16 bits; statistics are computed in f32.
+A tile is BM whole rows of BN lanes, BN >= N; lanes beyond a row count for nothing. Tensors hold f32, f16 or bf16, all of a
+call the same; everything is computed in f32 and rounded once.
 
-    rms_norm_bf16(z.partition(1, 4096), x, w, 1e-6).sync()
-    add_rms_norm_bf16(z.partition(1, 4096), s.partition(1, 4096), x, r, w, 1e-6).sync()
+    rms_norm(z.partition(1, 4096), x, w, 1e-6).sync()
+    add_rms_norm(z.partition(1, 4096), s.partition(1, 4096), x, r, w, 1e-6).sync()
 """
 
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mut, Shared, Tensor, Tile, bf16, f16, f32
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, Tile, f32
+from tilecheck_runtime.kernels.dtypes import Real
 
 WHOLE_ROWS = "N <= BN and z.shape[1] == N and x.shape[0] >= z.shape[0]"
 ADDED_ROWS = "N <= BN and z.shape[1] == N and s.shape[1] == N and x.shape[0] >= z.shape[0] and r.shape[0] >= z.shape[0]"
@@ -38,113 +39,37 @@ def centred(t: Tile[f32, BM, BN]) -> Tile[f32, BM, BN]:
 
 @tc.kernel(requires=WHOLE_ROWS)
 def rms_norm(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f32, Dyn, N], w: Tensor[Shared, f32, N], eps: float
-) -> None:
-    """Each row of z = x / sqrt(mean(x * x) + eps) * w."""
-    t = by_size(x.partition(BM, BN, pad=0)[tc.block_id(0), 0], eps)
-    z.store(t * w.partition(BN, pad=0)[0])
-
-
-@tc.kernel(requires=WHOLE_ROWS)
-def rms_norm_f16(
-    z: Tensor[Mut, f16, BM, BN], x: Tensor[Shared, f16, Dyn, N], w: Tensor[Shared, f16, N], eps: float
+    z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Real, Dyn, N], w: Tensor[Shared, Real, N], eps: float
 ) -> None:
     """Each row of z = x / sqrt(mean(x * x) + eps) * w."""
     t = by_size(x.partition(BM, BN, pad=0)[tc.block_id(0), 0].astype(f32), eps)
-    z.store((t * w.partition(BN, pad=0)[0].astype(f32)).astype(f16))
-
-
-@tc.kernel(requires=WHOLE_ROWS)
-def rms_norm_bf16(
-    z: Tensor[Mut, bf16, BM, BN], x: Tensor[Shared, bf16, Dyn, N], w: Tensor[Shared, bf16, N], eps: float
-) -> None:
-    """Each row of z = x / sqrt(mean(x * x) + eps) * w."""
-    t = by_size(x.partition(BM, BN, pad=0)[tc.block_id(0), 0].astype(f32), eps)
-    z.store((t * w.partition(BN, pad=0)[0].astype(f32)).astype(bf16))
+    z.store((t * w.partition(BN, pad=0)[0].astype(f32)).astype(z.dtype))
 
 
 @tc.kernel(requires=ADDED_ROWS)
 def add_rms_norm(
-    z: Tensor[Mut, f32, BM, BN],
-    s: Tensor[Mut, f32, BM, BN],
-    x: Tensor[Shared, f32, Dyn, N],
-    r: Tensor[Shared, f32, Dyn, N],
-    w: Tensor[Shared, f32, N],
-    eps: float,
-) -> None:
-    """s = x + r, and each row of z = s / sqrt(mean(s * s) + eps) * w."""
-    i = tc.block_id(0)
-    t = x.partition(BM, BN, pad=0)[i, 0] + r.partition(BM, BN, pad=0)[i, 0]
-    s.store(t)
-    z.store(by_size(t, eps) * w.partition(BN, pad=0)[0])
-
-
-@tc.kernel(requires=ADDED_ROWS)
-def add_rms_norm_f16(
-    z: Tensor[Mut, f16, BM, BN],
-    s: Tensor[Mut, f16, BM, BN],
-    x: Tensor[Shared, f16, Dyn, N],
-    r: Tensor[Shared, f16, Dyn, N],
-    w: Tensor[Shared, f16, N],
+    z: Tensor[Mut, Real, BM, BN],
+    s: Tensor[Mut, Real, BM, BN],
+    x: Tensor[Shared, Real, Dyn, N],
+    r: Tensor[Shared, Real, Dyn, N],
+    w: Tensor[Shared, Real, N],
     eps: float,
 ) -> None:
     """s = x + r, and each row of z = s / sqrt(mean(s * s) + eps) * w."""
     i = tc.block_id(0)
     t = x.partition(BM, BN, pad=0)[i, 0].astype(f32) + r.partition(BM, BN, pad=0)[i, 0].astype(f32)
-    s.store(t.astype(f16))
-    z.store((by_size(t, eps) * w.partition(BN, pad=0)[0].astype(f32)).astype(f16))
-
-
-@tc.kernel(requires=ADDED_ROWS)
-def add_rms_norm_bf16(
-    z: Tensor[Mut, bf16, BM, BN],
-    s: Tensor[Mut, bf16, BM, BN],
-    x: Tensor[Shared, bf16, Dyn, N],
-    r: Tensor[Shared, bf16, Dyn, N],
-    w: Tensor[Shared, bf16, N],
-    eps: float,
-) -> None:
-    """s = x + r, and each row of z = s / sqrt(mean(s * s) + eps) * w."""
-    i = tc.block_id(0)
-    t = x.partition(BM, BN, pad=0)[i, 0].astype(f32) + r.partition(BM, BN, pad=0)[i, 0].astype(f32)
-    s.store(t.astype(bf16))
-    z.store((by_size(t, eps) * w.partition(BN, pad=0)[0].astype(f32)).astype(bf16))
+    s.store(t.astype(z.dtype))
+    z.store((by_size(t, eps) * w.partition(BN, pad=0)[0].astype(f32)).astype(z.dtype))
 
 
 @tc.kernel(requires=WHOLE_ROWS)
 def layer_norm(
-    z: Tensor[Mut, f32, BM, BN],
-    x: Tensor[Shared, f32, Dyn, N],
-    w: Tensor[Shared, f32, N],
-    b: Tensor[Shared, f32, N],
-    eps: float,
-) -> None:
-    """Each row of z = (x - mean(x)) / sqrt(var(x) + eps) * w + b."""
-    t = by_size(centred(x.partition(BM, BN, pad=0)[tc.block_id(0), 0]), eps)
-    z.store(t * w.partition(BN, pad=0)[0] + b.partition(BN, pad=0)[0])
-
-
-@tc.kernel(requires=WHOLE_ROWS)
-def layer_norm_f16(
-    z: Tensor[Mut, f16, BM, BN],
-    x: Tensor[Shared, f16, Dyn, N],
-    w: Tensor[Shared, f16, N],
-    b: Tensor[Shared, f16, N],
+    z: Tensor[Mut, Real, BM, BN],
+    x: Tensor[Shared, Real, Dyn, N],
+    w: Tensor[Shared, Real, N],
+    b: Tensor[Shared, Real, N],
     eps: float,
 ) -> None:
     """Each row of z = (x - mean(x)) / sqrt(var(x) + eps) * w + b."""
     t = by_size(centred(x.partition(BM, BN, pad=0)[tc.block_id(0), 0].astype(f32)), eps)
-    z.store((t * w.partition(BN, pad=0)[0].astype(f32) + b.partition(BN, pad=0)[0].astype(f32)).astype(f16))
-
-
-@tc.kernel(requires=WHOLE_ROWS)
-def layer_norm_bf16(
-    z: Tensor[Mut, bf16, BM, BN],
-    x: Tensor[Shared, bf16, Dyn, N],
-    w: Tensor[Shared, bf16, N],
-    b: Tensor[Shared, bf16, N],
-    eps: float,
-) -> None:
-    """Each row of z = (x - mean(x)) / sqrt(var(x) + eps) * w + b."""
-    t = by_size(centred(x.partition(BM, BN, pad=0)[tc.block_id(0), 0].astype(f32)), eps)
-    z.store((t * w.partition(BN, pad=0)[0].astype(f32) + b.partition(BN, pad=0)[0].astype(f32)).astype(bf16))
+    z.store((t * w.partition(BN, pad=0)[0].astype(f32) + b.partition(BN, pad=0)[0].astype(f32)).astype(z.dtype))

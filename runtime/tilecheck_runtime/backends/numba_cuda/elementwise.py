@@ -371,6 +371,8 @@ def asked_of(low: Lowering, node: Expr) -> Asked:
     )
 
 
+# Instructions that round in one way only, a little worse than to the nearest.
+_FAST: Final = {"exp2": "ex2.approx", "rsqrt": "rsqrt.approx"}
 _PTX: Final = {"subtract": "sub", "multiply": "mul", "divide": "div"}
 _MODES: Final = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
 
@@ -380,7 +382,8 @@ def _rounded(builder: Builder, name: str, dtype: str, asked: Asked, args: Sequen
     letter = "f" if dtype == "f32" else "d"
     operands = ", ".join(f"${n}" for n in range(len(args) + 1))
     constraints = ",".join([f"={letter}", *[letter] * len(args)])
-    text = f"{_PTX.get(name, name)}.{mode}{flush}.{dtype} {operands};"
+    instruction = _FAST.get(name) or f"{_PTX.get(name, name)}.{mode}"
+    text = f"{instruction}{flush}.{dtype} {operands};"
     return call_asm(builder, text, args[0].type, constraints, *args)
 
 

@@ -227,9 +227,21 @@ def pack(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
 
 def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> list[Value]:
     """The `count` elements of type `kind` of a vector made by `pack` or loaded as `packed_type`."""
-    if _words(kind, count) is not None:
+    words = _words(kind, count)
+    if words is not None:
+        if isinstance(words, ir.VectorType):
+            vector = _opaque(builder, vector, words)
         vector = builder.bitcast(vector, ir.VectorType(kind, count))
     return [builder.extract_element(vector, I32(i)) for i in range(count)]
+
+
+def _opaque(builder: ir.IRBuilder, vector: Value, words: ir.VectorType) -> Value:
+    """`vector` by a way that NVVM does not see through: it would fold the elements into the load and split that in two."""
+    same: Value = ir.Constant(words, ir.Undefined)
+    for i in range(words.count):
+        word = call_asm(builder, "mov.b32 $0, $1;", I32, "=r,r", builder.extract_element(vector, I32(i)))
+        same = builder.insert_element(same, word, I32(i))
+    return same
 
 
 def packed_type(kind: ir.Type, count: int) -> ir.Type:

@@ -54,9 +54,7 @@ class Program:
         for param in self.kernel.params:
             value = work.arguments[param.name]
             if isinstance(value, Operand):
-                array = value.array
-                size = SIZE[array.dtype.name]
-                values += [array.address, *array.shape, *(s // size for s in array.strides)]
+                values += value.array.numbers
             else:
                 values.append(value)
         x, y, z = work.grid

@@ -64,6 +64,7 @@ from tilecheck_runtime.backends.tile_ir.texts import Texts
 from tilecheck_runtime.backends.tile_ir.words import (
     CALLS,
     CT_DTYPE,
+    FLUSHING,
     INFIX,
     MATH,
     NARROW,
@@ -163,6 +164,10 @@ class Lowering(Texts):
             return helper
         if op in ("fma", *ROUNDED) and node.kwargs:
             return self._rounded(node)
+        if op in FLUSHING and node.kwargs:
+            flush = self.types[dict(node.kwargs)["flush_to_zero"]]
+            operand = self.expr(node.args[0], self._meeting(node.args))
+            return f"ct.{op}({operand}, flush_to_zero={isinstance(flush, ScalarType) and bool(flush.value)})"
         if op in ("minimum", "maximum") and node.kwargs:
             propagate = self.types[dict(node.kwargs)["propagate_nan"]]
             operands = ", ".join(self.expr(a, self._meeting(node.args)) for a in node.args)

@@ -90,6 +90,8 @@ REDUCTIONS: Final = {"sum": "", "prod": "", "max": ", propagate_nan=True", "min"
 
 
 # Rows that round as asked, and how cuTile calls the ways.
+# Ops that may take subnormal numbers for zeros.
+FLUSHING: Final = ("exp2", "rsqrt")
 ROUNDED: Final = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "sqrt": "sqrt"}
 ROUNDINGS: Final = {"nearest": "RN", "zero": "RZ", "up": "RP", "down": "RM"}
 
