@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
+from tilecheck.borrow.blocks import check_block
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
@@ -254,9 +255,17 @@ def _stream(low: Expressions, node: ir.Call) -> Operand:
     return Operand(low.make(Kind.OTHER, spell(node), node.span), Handle("stream"))
 
 
+def _simt(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
+    check_block(low, node)
+    return Operand(None)
+
+
 def _adopt(low: Expressions, node: ir.Call) -> Operand:
     for arg in node.args:
         low.expr(arg.value)
+    check_block(low, node)
     return Operand(None, low.made_kernel(node))
 
 
@@ -268,6 +277,7 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.CudaGraph.scope": _scope,
     "tilecheck.Stream": _stream,
     "tilecheck.adopt": _adopt,
+    "tilecheck.simt": _simt,
     "asyncio.create_task": _pass_on,
     "asyncio.ensure_future": _pass_on,
     "asyncio.gather": _pass_on,

@@ -68,6 +68,7 @@ class Context:
     on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
+    in_async: bool = False
     scope: str = ""
     loops: int = 0
     stream: Var | None = None

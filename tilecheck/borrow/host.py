@@ -16,7 +16,7 @@ the report holds one `Broken(MOVED)` at the second line, whose origin is the fir
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
@@ -67,10 +67,11 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
         for found in solution.broken:
-            broken.setdefault((found.kind, found.span, found.place), found)
+            broken.setdefault((found.kind, found.span, found.place), replace(found, in_async=piece.flow.is_async))
         # A loop that is unrolled, or a lambda that is called, has several sites in one place.
         ran.update((site.span, site.name) for site in solution.ran)
-        dropped.update(((site.span, site.name), site) for site in solution.dropped)
+        for site in solution.dropped:
+            dropped[site.span, site.name] = replace(site, in_async=piece.flow.is_async)
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
         opened.update(dict.fromkeys(piece.opened))

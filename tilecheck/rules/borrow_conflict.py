@@ -206,4 +206,5 @@ def _help(broken: Broken) -> str:
         case Break.IDLE | Break.MOVED_IDLE:
             return f"use `{broken.holder}` for the last time before this line, or take it anew after it"
         case _:
-            return "run the op first, with `sync()`, or give it up with `discard()`"
+            run = "`await` the op first" if broken.in_async else "run the op first, with `sync()`"
+            return f"{run}, or give it up with `discard()`"
