@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -100,8 +101,24 @@ def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None
 def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
     text = lower(report_of(kernels, case("mma_f16"))).source
     assert text.splitlines()[0] == "def mma_f16(z, x, y):"
-    assert "acc = ct.mma(ct.load(x, (ct.bid(0), k, ), (64, 32)), ct.load(y, (k, ct.bid(1), ), (32, 32)), acc)" in text
-    assert "ct.store(z, (ct.bid(0), ct.bid(1), ), acc)" in text
+    assert "acc = ct.mma(ct.load(x, (b0__, k, ), (64, 32)), ct.load(y, (k, b1__, ), (32, 32)), acc)" in text
+    assert "ct.store(z, (b0__, b1__, ), acc)" in text
+
+
+@pytest.mark.parametrize("grid", [(1, 1), (5, 3), (16, 4), (19, 7), (1, 9), (9, 1)], ids=str)
+def test_blocks_of_a_product_share_out_the_tiles_in_bands(kernels: ModuleType, grid: tuple[int, int]) -> None:
+    lines = lower(report_of(kernels, case("mma_f16"))).source.splitlines()
+    order = "\n".join(
+        line.strip() for line in lines[1 : next(n for n, line in enumerate(lines) if "b0__ =" in line) + 1]
+    )
+    rows, columns = grid
+    found = []
+    for at in ((i, j) for j in range(columns) for i in range(rows)):
+        scope: dict[str, Any] = {"ct": SimpleNamespace(bid=at.__getitem__, num_blocks=grid.__getitem__)}
+        exec(order, scope)
+        found.append((scope["b0__"], scope["b1__"]))
+    assert sorted(found) == [(i, j) for i in range(rows) for j in range(columns)]
+    assert {i for i, _ in found[: 8 * columns]} == set(range(min(rows, 8)))
 
 
 def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:

@@ -416,6 +416,7 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
                 raise NoLowering(f"a tile extent of {odd[0]}, which is no power of two", node)
     if low.checks:
         low.line("ok = True")
+    low.block_order()
     low.body(kernel.body)
     parameters = tuple(low.variable(p.name) for p in kernel.params)
     if low.checks:
