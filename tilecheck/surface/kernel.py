@@ -86,8 +86,8 @@ class Kernel:
         return Kernel(self.fn, self.track, self.options, {**self.bindings, **bindings}, self.hints)
 
     def with_hints(self, **hints: int) -> Kernel:
-        """The kernel with advice for the Tile IR compiler, which changes speed and never a result: `num_ctas`,
-        `occupancy`, `num_worker_warps`, `latency`. Later hints replace earlier ones; other compilers ignore them.
+        """The kernel with advice for its compiler, which changes speed and never a result: `num_ctas`, `occupancy`,
+        `num_worker_warps`, `num_warps`, `latency`. Later hints replace earlier ones; `docs/compilers.md` says who heeds which.
 
         Raises `UsageError` for a name or a value that is none, and for a SIMT kernel.
         """
