@@ -184,16 +184,16 @@ def total(dtype: str, size: int) -> None:
     close(z, x.astype(np.float64).sum(keepdims=True), "f32")
 
 
-def product(name: str, dtype: str, m: int, n: int, k: int) -> None:
+def product(name: str, dtype: str, m: int, n: int, k: int, into: str = "f32") -> None:
     """`gemm` and its transposes, by the letters of the name."""
     letters = name.removeprefix("gemm_") if name != "gemm" else "nn"
     x, y = values(m, k, dtype=dtype), values(k, n, dtype=dtype)
     stored = [
         tc.asarray(np.ascontiguousarray(t.T) if way == "t" else t) for t, way in zip((x, y), letters, strict=True)
     ]
-    z = empty(m, n)
+    z = empty(m, n, dtype=into)
     kernel(name).where(BK=16)(z.partition(32, 32), *stored).sync()
-    close(z, np.matmul(*wide(x, y)), "f32")
+    close(z, np.matmul(*wide(x, y)), into)
 
 
 def persistent_product(dtype: str, m: int, n: int, k: int) -> None:
@@ -324,6 +324,7 @@ def _cases() -> Iterator[tuple[str, str, str, Callable[[], None]]]:
             size = f"{m} x {n} x {k}"
             for name in ("gemm", "gemm_nt", "gemm_tn", "gemm_tt"):
                 yield name, dtype, size, partial(product, name, dtype, m, n, k)
+                yield name, dtype, f"{size} into {dtype}", partial(product, name, dtype, m, n, k, dtype)
             for activation in ("", *ACTIVATIONS):
                 name = f"linear_{activation}" if activation else "linear"
                 yield name, dtype, size, partial(linear, activation, dtype, m, n, k)

@@ -84,7 +84,7 @@ def kernels(draw: st.DrawFn) -> str:
 
 def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list[str]:
     inside_loop = any(name.startswith("k") for name in names)
-    choices = ["store", "shared", "read", "barrier", "atomic"] + (["if", "for", "while"] if depth else [])
+    choices = ["store", "shared", "read", "barrier", "atomic", "tell"] + (["if", "for", "while"] if depth else [])
     choices += ["break", "continue"] if inside_loop else ["return"] if depth == 2 else []
     kind = draw(st.sampled_from(choices))
     index = draw(indices(names))
@@ -99,6 +99,15 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
         return [f"if 0 <= {index} < a.size:", f"    v = a[{index}]"]
     if kind == "barrier":
         return [draw(st.sampled_from(BARRIERS))]
+    if kind == "tell":
+        at, by = (
+            draw(st.integers(0, 1)),
+            draw(st.sampled_from(["t == 0", "t == 0", "t == cuda.blockDim.x - 1", "t == 1"])),
+        )
+        told = [f"if {by}:", f"    s[{at}] = {index}", "cuda.syncthreads()", f"v = s[{at}]", "cuda.syncthreads()"]
+        used = ["if 0 <= v:", f"    s[v % {tile}] = t"] if draw(st.booleans()) else ["if v < b.size:", "    b[v] = i"]
+        # Now and then a barrier is missing, or what was told is not used.
+        return told[: draw(st.sampled_from([5, 5, 4]))] + (used if draw(st.integers(0, 3)) else [])
     if kind == "atomic":
         return [f"cuda.atomic.add(s, ({index}) % {tile}, 1)"]
     if kind in ("break", "continue", "return"):

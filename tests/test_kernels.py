@@ -94,6 +94,7 @@ def first_call(name: str, dtype: str) -> Call:
     """The kernel's launch in its first case of a dtype."""
     if default() is not cpu.CPU:
         pytest.skip("launches are recorded on the CPU")
+    # What was read for an earlier test is compiled already.
     calls.forget()
     with recording() as listed:
         next(case for case in CASES.values() if (case.kernel, case.dtype) == (name, dtype)).run()

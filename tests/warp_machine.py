@@ -154,6 +154,13 @@ class Machine(TensorCores):
         if text.startswith("cvt.rn.f16x2.f32"):
             bits = [argument.astype(np.float16).view(np.uint16).astype(np.int64) for argument in arguments]
             return bits[1] | bits[0] << 16
+        if text.startswith("mov.b32 $0, $1"):
+            return arguments[0]
+        if text.startswith("mov.b32 $0, {$1, $2}"):
+            low, high = (argument.astype(np.int64) & 0xFFFF for argument in arguments)
+            return low | high << 16
+        if text.startswith("ex2.approx.ftz.f32"):
+            return np.exp2(arguments[0])
         if text.startswith("max.NaN.f32"):
             return np.maximum(*arguments)
         if text.startswith("div.full.f32"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +17,17 @@ from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.tile_ir.compile import compiler_version, compilers_on_path
 from tilecheck_runtime.driver import Device
 
-M, N, K, BAND = 128, 128, 64, 8
+BAND = 8
 QUERIES, KEYS, DEPTH = 128, 128, 128
 LOG2E = 1.4426950408889634
 
 
-def product(z, x, y):  # type: ignore[no-untyped-def]
-    down, across = ct.cdiv(z.shape[0], M), ct.cdiv(z.shape[1], N)
-    block = ct.bid(0)
-    band = block // (BAND * across)
-    rows = min(down - band * BAND, BAND)
-    i = band * BAND + block % (BAND * across) % rows
-    j = block % (BAND * across) // rows
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.cdiv(x.shape[1], K)):
-        acc = ct.mma(ct.load(x, (i, k), (M, K)), ct.load(y, (k, j), (K, N)), acc)
-    ct.store(z, (i, j), acc)
+def product(M: int, N: int, K: int):  # type: ignore[no-untyped-def]
+    """A product whose blocks are numbered in bands."""
 
-
-def persistent(z, x, y):  # type: ignore[no-untyped-def]
-    down, across = ct.cdiv(z.shape[0], M), ct.cdiv(z.shape[1], N)
-    for block in range(ct.bid(0), down * across, ct.num_blocks(0)):
+    def kernel(z, x, y):  # type: ignore[no-untyped-def]
+        down, across = ct.cdiv(z.shape[0], M), ct.cdiv(z.shape[1], N)
+        block = ct.bid(0)
         band = block // (BAND * across)
         rows = min(down - band * BAND, BAND)
         i = band * BAND + block % (BAND * across) % rows
@@ -45,7 +35,27 @@ def persistent(z, x, y):  # type: ignore[no-untyped-def]
         acc = ct.zeros((M, N), ct.float32)
         for k in range(ct.cdiv(x.shape[1], K)):
             acc = ct.mma(ct.load(x, (i, k), (M, K)), ct.load(y, (k, j), (K, N)), acc)
-        ct.store(z, (i, j), acc)
+        ct.store(z, (i, j), ct.astype(acc, z.dtype))
+
+    return kernel
+
+
+def persistent(M: int, N: int, K: int):  # type: ignore[no-untyped-def]
+    """The same by blocks that take one tile after another."""
+
+    def kernel(z, x, y):  # type: ignore[no-untyped-def]
+        down, across = ct.cdiv(z.shape[0], M), ct.cdiv(z.shape[1], N)
+        for block in range(ct.bid(0), down * across, ct.num_blocks(0)):
+            band = block // (BAND * across)
+            rows = min(down - band * BAND, BAND)
+            i = band * BAND + block % (BAND * across) % rows
+            j = block % (BAND * across) // rows
+            acc = ct.zeros((M, N), ct.float32)
+            for k in range(ct.cdiv(x.shape[1], K)):
+                acc = ct.mma(ct.load(x, (i, k), (M, K)), ct.load(y, (k, j), (K, N)), acc)
+            ct.store(z, (i, j), ct.astype(acc, z.dtype))
+
+    return kernel
 
 
 def attention(z, q, k, v, scale):  # type: ignore[no-untyped-def]
@@ -75,19 +85,42 @@ def attention(z, q, k, v, scale):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Peer:
-    """A kernel: the dtype and rank of each array, whether a float scalar comes last, and its hints."""
+    """A kernel: the dtype and rank of each array, whether a float scalar comes last, its hints, and the extents of its
+    output tile.
+    """
 
     function: Any
     arrays: tuple[tuple[Any, int], ...]
     scalar: bool
     hints: Mapping[str, int]
+    tile: tuple[int, int]
 
 
-SQUARE = ((ct.float32, 2), (ct.float16, 2), (ct.float16, 2))
+def _products() -> Iterator[tuple[str, Peer]]:
+    for out in (ct.float16, ct.float32):
+        square = ((out, 2), (ct.float16, 2), (ct.float16, 2))
+        for form, configurations in FORMS.items():
+            for (m, n, k), hints in configurations:
+                name = "_".join([form.__name__, out.__name__, *map(str, (m, n, k))])
+                yield name, Peer(form(m, n, k), square, False, hints, (m, n))
+
+
+# What was quickest of some hundred variants on an H200.
+FORMS: dict[Any, tuple[tuple[tuple[int, int, int], Mapping[str, int]], ...]] = {
+    product: (
+        ((128, 128, 64), {"occupancy": 2}),
+        ((128, 256, 128), {"num_worker_warps": 8}),
+        ((256, 128, 32), {"num_worker_warps": 8}),
+    ),
+    persistent: (
+        ((128, 128, 64), {}),
+        ((256, 128, 32), {"num_worker_warps": 8}),
+        ((256, 256, 64), {"num_ctas": 2, "num_worker_warps": 8}),
+    ),
+}
 PEERS = {
-    "product": Peer(product, SQUARE, False, {"occupancy": 2}),
-    "persistent": Peer(persistent, SQUARE, False, {}),
-    "attention": Peer(attention, ((ct.float16, 3),) * 4, True, {"num_worker_warps": 8}),
+    **dict(_products()),
+    "attention": Peer(attention, ((ct.float16, 3),) * 4, True, {"num_worker_warps": 8}, (QUERIES, DEPTH)),
 }
 
 

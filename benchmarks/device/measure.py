@@ -82,8 +82,10 @@ class Bench:
     def wait(self) -> None:
         self.torch.cuda.synchronize()
 
-    def turns(self, sides: Sequence[Run], rounds: int = ROUNDS) -> list[list[float]]:
-        """Microseconds of every turn, by side."""
+    def turns(self, sides: Sequence[Run], rounds: int = ROUNDS, in_a_row: int = 0) -> list[list[float]]:
+        """Microseconds of every turn, by side: after the second-level cache was overwritten, or the mean of `in_a_row` calls
+        that follow each other, if that is not 0.
+        """
         event = self.torch.cuda.Event
         marks = [[(event(enable_timing=True), event(enable_timing=True)) for _ in range(rounds)] for _ in sides]
         self.wait()
@@ -93,17 +95,19 @@ class Bench:
             self.wait()
             for round_ in range(rounds):
                 for side, own in zip(sides, marks, strict=True):
-                    self._flushed.zero_()
+                    if not in_a_row:
+                        self._flushed.zero_()
                     first, last = own[round_]
                     first.record(self.theirs)
-                    side()
+                    for _ in range(in_a_row or 1):
+                        side()
                     last.record(self.theirs)
                 self.wait()
         for side in sides:
             # A prepared launch holds its arguments until it is waited for.
             if isinstance(side, Prepared):
                 side.wait()
-        return [[1000 * first.elapsed_time(last) for first, last in own] for own in marks]
+        return [[1000 * first.elapsed_time(last) / (in_a_row or 1) for first, last in own] for own in marks]
 
     def compare(
         self,
@@ -115,9 +119,12 @@ class Bench:
         unit: str,
         at_least: Mapping[str, float] | None = None,
         rounds: int = ROUNDS,
+        in_a_row: int = 0,
     ) -> Line:
-        """Measure `ours` against `peers`; `work` is in bytes or operations, `unit` names 10**12 of it a second."""
-        mine, *others = self.turns([ours, *peers.values()], rounds)
+        """Measure `ours` against `peers`; `work` is in bytes or operations, `unit` names 10**12 of it a second; `in_a_row`
+        as in `turns`.
+        """
+        mine, *others = self.turns([ours, *peers.values()], rounds, in_a_row)
         us = median(mine)
         wanted = at_least or {}
         against = [
@@ -156,6 +163,10 @@ class Bench:
         if best is None:
             raise LookupError(f"{item}: no configuration was taken")
         return best[1], self.prepared(build(best[1]))
+
+    def fastest(self, runs: Sequence[Run]) -> Run:
+        """The quickest of a peer's own variants in a few turns."""
+        return min(zip(runs, self.turns(runs, 5), strict=True), key=lambda run: median(run[1]))[0]
 
     def tensors(self, *theirs: Any) -> list[Any]:
         """torch tensors as ours, without a copy."""

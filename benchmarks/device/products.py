@@ -20,33 +20,37 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     ((128, 128, 64), {}),
     ((128, 128, 64), {"occupancy": 2}),
     ((128, 256, 64), {"num_worker_warps": 8}),
-    ((256, 128, 64), {"num_worker_warps": 8}),
+    ((128, 256, 128), {"num_worker_warps": 8}),
+    ((256, 128, 32), {"num_worker_warps": 8}),
+    ((256, 256, 64), {"num_ctas": 2, "num_worker_warps": 8}),
 )
 BLOCKS = 132
-TARGETS = {"cuBLAS": 0.9}
-PEERS = {"gemm f32 out": "product", "persistent gemm f32 out": "persistent"}
+TARGETS = {"cuBLAS": 0.96, "cuTile": 0.99}
 THROUGH_NUMBA: Any = tc.kernel(kernels.gemm.fn, **{**kernels.gemm.options, "backend": "numba-cuda"})
+IN_A_ROW = 10
 
 
 def builders(mine: list[Any]) -> dict[str, Callable[[Configuration], Any]]:
     """The products of `mine`, an f32 and an f16 output and two operands, by name."""
-    z, half, x, y = mine
+    wide, half, x, y = mine
 
-    def gemm(configuration: Configuration, kernel: Any = kernels.gemm, out: Any = z) -> Any:
+    def gemm(configuration: Configuration, out: Any, kernel: Any = kernels.gemm) -> Any:
         (m, n, k), hints = configuration
         return kernel.with_hints(**hints).where(BK=k)(out.partition(m, n), x, y)
 
-    def persistent(configuration: Configuration) -> Any:
+    def persistent(configuration: Configuration, out: Any) -> Any:
         (m, n, k), hints = configuration
-        walk = z.partition(m, n).map((8, 1), blocks=BLOCKS)
+        walk = out.partition(m, n).map((8, 1), blocks=BLOCKS)
         return kernels.persistent_gemm.with_hints(**hints).where(BK=k)(walk, x, y)
 
     return {
-        "gemm f32 out": gemm,
-        "persistent gemm f32 out": persistent,
+        "gemm f16 out": lambda configuration: gemm(configuration, half),
+        "gemm f32 out": lambda configuration: gemm(configuration, wide),
+        "persistent gemm f16 out": lambda configuration: persistent(configuration, half),
+        "persistent gemm f32 out": lambda configuration: persistent(configuration, wide),
         # y as the weights of a linear layer: x @ y^T.
-        "linear f16 out": lambda configuration: gemm(configuration, kernels.linear, half),
-        "gemm f32 out, numba-cuda": lambda configuration: gemm(configuration, THROUGH_NUMBA),
+        "linear f16 out": lambda configuration: gemm(configuration, half, kernels.linear),
+        "gemm f32 out, numba-cuda": lambda configuration: gemm(configuration, wide, THROUGH_NUMBA),
     }
 
 
@@ -54,33 +58,50 @@ def run(bench: Bench) -> None:
     torch = bench.torch
     for n in SIZES:
         x, y = (torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(2))
-        out, z, half = torch.empty_like(x), torch.empty(n, n, device="cuda"), torch.empty_like(x)
-        for name, build in builders(bench.tensors(z, half, x, y)).items():
-            turned = name.startswith("linear")
-            other = y.T if turned else y
+        wide, half = torch.empty(n, n, device="cuda"), torch.empty_like(x)
+        for name, build in builders(bench.tensors(wide, half, x, y)).items():
+            turned, narrow = name.startswith("linear"), "f16 out" in name
+            other, dtype = y.T if turned else y, torch.float16 if narrow else torch.float32
             (tile, hints), again = bench.quickest(name, build, CONFIGURATIONS)
             want = x[:512].double() @ other.double()
-            bench.close(name, (half if turned else z)[:512], want, 1e-2 if turned else 1e-3)
-            peers: dict[str, Run] = {"cuBLAS": lambda x=x, other=other, out=out: torch.matmul(x, other, out=out)}  # type: ignore[misc]
-            if name in PEERS:
-                peers |= _cutile(bench, PEERS[name], x, y, want)
+            bench.close(name, (half if narrow else wide)[:512], want, 1e-2 if narrow else 1e-3)
+            peers: dict[str, Run] = {"cuBLAS": _cublas(torch, x, other, dtype)}
+            if name.removeprefix("persistent ").startswith("gemm") and "numba" not in name:
+                peers |= _cutile(
+                    bench, name.startswith("persistent"), x, y, torch.empty_like(half if narrow else wide), want
+                )
             title = f"{name} {n}, tiles {tile}, {dict(hints)}"
-            targets = {} if "numba" in name else TARGETS
-            bench.compare(title, again, peers, work=2 * n**3, unit="TFLOP/s", at_least=targets, rounds=11)
+            targets = {"cuBLAS": 0.9} if "numba" in name else TARGETS
+            for more, in_a_row in (("", 0), (f", {IN_A_ROW} in a row", IN_A_ROW)):
+                bench.compare(
+                    title + more, again, peers, work=2 * n**3, unit="TFLOP/s", at_least=targets, rounds=11, in_a_row=in_a_row
+                )  # fmt: skip
             del again
 
 
-def _cutile(bench: Bench, name: str, x: Any, y: Any, want: Any) -> dict[str, Run]:
-    """The same product written in cuTile Python."""
+def _cublas(torch: Any, x: Any, y: Any, dtype: Any) -> Run:
+    """The product into the dtype that ours goes to."""
+    out = torch.empty(x.shape[0], y.shape[1], device="cuda", dtype=dtype)
+    if dtype == x.dtype:
+        return lambda: torch.mm(x, y, out=out)
+    return lambda: torch.mm(x, y, out_dtype=dtype, out=out)
+
+
+def _cutile(bench: Bench, persistent: bool, x: Any, y: Any, out: Any, want: Any) -> dict[str, Run]:
+    """The same product written in cuTile Python, the quickest of its variants."""
     try:
         from benchmarks.device import cutile_peers
     except ImportError:
         return {}
     n = x.shape[0]
-    out = bench.torch.empty(n, n, device="cuda")
-    tiles = n // cutile_peers.M * (n // cutile_peers.N)
-    grid = (BLOCKS if name == "persistent" else tiles, 1, 1)
-    launch = cutile_peers.launch(name, bench.handle, grid, (out, x, y))
-    launch()
-    bench.close(f"cuTile's {name}", out[:512], want, 1e-3)
-    return {"cuTile": launch}
+    form = "persistent" if persistent else "product"
+    dtype = "float16" if out.element_size() == 2 else "float32"
+    launches: list[Run] = []
+    for name, peer in cutile_peers.PEERS.items():
+        if name.startswith(f"{form}_{dtype}_"):
+            tiles = n // peer.tile[0] * (n // peer.tile[1])
+            launch = cutile_peers.launch(name, bench.handle, (BLOCKS if persistent else tiles, 1, 1), (out, x, y))
+            launch()
+            bench.close(f"cuTile's {name}", out[:512], want, 1e-2)
+            launches.append(launch)
+    return {"cuTile": bench.fastest(launches)}

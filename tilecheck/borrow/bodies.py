@@ -103,6 +103,8 @@ class _Reader:
                 return self.root(base, roots)
             case ir.Sub(base=base):
                 return self.root(base, roots)
+            case ir.Call(func=ir.Attr(base=base, name=name)) if name in _TILE_VIEWS:
+                return self.root(base, roots)
             case _:
                 return None
 
@@ -141,6 +143,7 @@ class _Reader:
     def assign(self, targets: tuple[ir.Expr, ...], value: ir.Expr, roots: dict[str, str], depth: int) -> None:
         whole = isinstance(value, ir.Name) and value.id in roots
         part = isinstance(value, ir.Sub) and _has_slice(value.index) and self.root(value, roots) is not None
+        whole = whole or (isinstance(value, ir.Call) and self.root(value, roots) is not None)
         if whole or part:
             root = self.root(value, roots)
             for target in targets:
@@ -182,7 +185,19 @@ class _Reader:
             for arg in args[1:]:
                 self.node(arg.value, roots, depth)
             return
+        if isinstance(call.func, ir.Attr) and (last in _TILE_READS or last in _TILE_WRITES):
+            viewed = self.root(call.func.base, roots)
+            if viewed is not None:
+                self.touch(viewed, args[0].value if args else None, write=last not in _TILE_READS)
+                for arg in args:
+                    self.node(arg.value, roots, depth)
+                return
         if full in LOOKS:
+            return
+        if full.startswith("cuda.tile."):
+            # What is left of cuTile's functions makes tiles of tiles.
+            for arg in args:
+                self.node(arg.value, roots, depth)
             return
         callee = self.find(full) if full else None
         if isinstance(callee, ir.Function) and depth < _DEEPEST:
@@ -219,7 +234,8 @@ class _Reader:
                 self.flags.add("dynamic")
 
 
-_TILE_READS = frozenset({"load", "gather", "atomic_load"})
+_TILE_VIEWS = frozenset({"tiled_view", "slice"})
+_TILE_READS = frozenset({"load", "gather", "atomic_load", "load_advanced_indexing"})
 _TILE_WRITES = frozenset(
     {
         "store",
@@ -231,6 +247,14 @@ _TILE_WRITES = frozenset(
         "atomic_cas",
         "atomic_or",
         "atomic_and",
+        "atomic_xor",
+        "store_advanced_indexing",
+        "atomic_store_add",
+        "atomic_store_max",
+        "atomic_store_min",
+        "atomic_store_and",
+        "atomic_store_or",
+        "atomic_store_xor",
     }
 )
 

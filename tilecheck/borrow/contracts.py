@@ -39,7 +39,8 @@ class KernelFacts:
     """A kernel's contract and what else a launch depends on.
 
     `dims` are the Dims that signature and body use, by key; `body` is what a plain kernel's body does, None for a tile
-    kernel; `block` the block that `@tc.simt` fixes, `signature` the types that a plain kernel was compiled for.
+    kernel; `block` the block that `@tc.simt` fixes, `signature` the types that a plain kernel was compiled for, `least`
+    the arguments that a cuTile kernel needs, None if that is not known.
     """
 
     contract: Contract
@@ -47,6 +48,7 @@ class KernelFacts:
     body: Body | None = None
     block: tuple[int, ...] | None = None
     signature: Signature | None = None
+    least: int | None = None
 
 
 def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) -> KernelFacts | None:
@@ -67,7 +69,10 @@ def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) 
                 _dim(node, find, dims)
     contract = Contract(function.name, track, params, function.span, dims, writes)
     signature = signature_of(function.decorators) if track == "numba" else None
-    return KernelFacts(contract, dims, body, _block(function) if track == "simt" else None, signature)
+    block = _block(function) if track == "simt" else None
+    plain = track == "cutile" and all(param.kind == "plain" for param in function.params)
+    least = sum(param.default is None for param in function.params) if plain else None
+    return KernelFacts(contract, dims, body, block, signature, least)
 
 
 def adopted(facts: KernelFacts) -> KernelFacts:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import Bound, enqueue, note, stream_of
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.tile_launches import check_tile_launch
 from tilecheck.borrow.tuning import tune
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing
 from tilecheck.borrow.vocabulary import (
@@ -186,6 +187,8 @@ def _tile_launch(low: Expressions, node: ir.Call) -> Operand:
     value = low.known(kernel) if kernel is not None else NOTHING
     if grid is not None:
         low.read(grid)
+    if isinstance(value, KernelValue) and given is not None:
+        low.faults.extend(check_tile_launch(value, grid, low.known(grid) if grid is not None else NOTHING, given, node))
     if not isinstance(value, KernelValue) or not isinstance(given, ir.Display):
         for arg in node.args:
             low.escape(low.expr(arg.value), arg.span)

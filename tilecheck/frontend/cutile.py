@@ -10,9 +10,10 @@ a gather, scatter or atomic loops over the lanes of its index.
 
     ct.store(z, index=(b,), tile=t)  with TILE = 64   ->   for %e in range(64): if b*64 + %e < z.shape[0]: z[b*64 + %e] = t
 
-Three things that only tiles have stay in the IR as effectless calls, for `verify/cutile.py`: `whole_tiles(extent, tile)`
-where a load without padding is mixed along an axis, `fits_int32(value)` for 32-bit index arithmetic, and
-`stores_tile(array, place, extents)` behind a tile store.
+What only tiles have stays in the IR as effectless calls, for `verify/cutile*.py`: `whole_tiles(extent, tile)` where a load
+without padding is mixed along an axis, `fits_int32(value)` for 32-bit index arithmetic, `stores_tile(array, place,
+extents)` behind a tile store, `tile_extents(extent, ...)` where a tile gets a shape that is not plainly powers of two,
+`ranks_differ(index, tile)`, and `takes_dtype(array, dtype)` where a tile of a known dtype is written.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
             **plain_options(options),
             "block": (1, 1, 1),
             "wide": builder.wide(),
+            "run_time": tuple(p.name.value for p in params if _at_run_time(p, scope)),
             "positive": tuple(sorted(builder.extent_names & {name for name, _ in names})),
         },
         constants=dict(builder.constants),
@@ -127,6 +129,13 @@ def written_arrays(body: tuple[Stmt, ...]) -> set[str]:
         elif isinstance(node, Unread):
             found |= set(node.touches or ())
     return found
+
+
+def _at_run_time(param: cst.Param, scope: Scope) -> bool:
+    """Whether a scalar that is passed here is no constant of the compiler: nothing, or a plain type, is annotated."""
+    if param.annotation is None:
+        return True
+    return scope.source.module.code_for_node(param.annotation.annotation).strip() in ("int", "float", "bool")
 
 
 def _annotation(param: cst.Param, scope: Scope) -> str | None:

@@ -13,29 +13,53 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_names import TileNames
 from tilecheck.frontend.cutile_values import Tile, is_one, moved, texts
+from tilecheck.frontend.scopes import Ref
 from tilecheck.ir.kernel import (
     Binary,
     Const,
     Do,
     Expr,
     Extent,
+    Name,
     OpCall,
 )
+
+_POWERS = frozenset(2**k for k in range(31))
+# What a subscript may follow that is no array's shape.
+_VALUES = (cst.Name, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 
 
 class TileShapes(TileNames):
     """Lowering of what changes a tile's shape."""
 
     def _filled(
-        self, name: str, shape: cst.BaseExpression | None, value: cst.BaseExpression | None, span: Span
+        self,
+        name: str,
+        shape: cst.BaseExpression | None,
+        value: cst.BaseExpression | None,
+        dtype: cst.BaseExpression | None,
+        span: Span,
     ) -> Expr:
         """`zeros`, `ones` and `full`: every lane has one value."""
-        extents = self.extents(shape)
+        extents = self.shape_of(shape, span)
         fill = Const(0 if name == "zeros" else 1, span=span) if name != "full" else None
         if fill is None and value is not None:
             given = self.expr(value)
             fill = given if isinstance(given, Const) and isinstance(given.value, int) else None
-        return self.tile_value(span, Tile(extents, lanes=fill if extents is not None else None))
+        lanes = fill if extents is not None else None
+        return self.tile_value(span, Tile(extents, lanes=lanes, kind=self.kind_of(dtype)))
+
+    def kind_of(self, dtype: cst.BaseExpression | None) -> str | None:
+        """A dtype argument: `ct.float32` is `float32`, `x.dtype` is `of:x`."""
+        if dtype is None:
+            return None
+        known = self.static(dtype)
+        if isinstance(known, Ref):
+            return known.path.removeprefix("cuda.tile.")
+        if isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and isinstance(dtype.value, cst.Name):
+            named = self.called(Name(self.local(dtype.value.value) or dtype.value.value, span=self.span(dtype)))
+            return f"of:{named.id}" if isinstance(named, Name) else None
+        return None
 
     def _product(self, left: Tile | None, right: Tile | None) -> tuple[Expr, ...] | None:
         if left is None or right is None or not left.shape or not right.shape:
@@ -126,7 +150,7 @@ class TileShapes(TileNames):
                 same = texts(tuple(tile.shape[-k] for k in old)) == texts(tuple(shape[-k] for k in new))
                 if same or len(old) == len(new) == 1:
                     lanes = moved(tile.lanes, dict(zip(old, new, strict=True)))
-        return self.tile_value(span, Tile(shape, lanes=lanes))
+        return self.tile_value(span, Tile(shape, lanes=lanes, kind=tile.kind))
 
     def _mixed(self, value: Expr, axis: int | None, span: Span) -> None:
         """Lanes along `axis` (None: all) get mixed: an unpadded load must be whole there."""
@@ -143,7 +167,7 @@ class TileShapes(TileNames):
 
     def _subscript(self, node: cst.Subscript, span: Span, *, view: bool = False) -> Expr:
         """`t[:, None]` of a tile gets an axis; other subscripts are of arrays' shapes and tuples."""
-        base = self.expr(node.value) if isinstance(node.value, cst.Name | cst.Call) else None
+        base = self.expr(node.value) if isinstance(node.value, _VALUES) else None
         tile = self.tile_of(base) if base is not None and self.tuple_items(base) is None else None
         if tile is None:
             return super()._subscript(node, span, view=view)
@@ -156,6 +180,17 @@ class TileShapes(TileNames):
         extents = iter(tile.shape)
         shape = tuple(Const(1, span=span) if k in new else next(extents) for k in range(rank))
         return self.tile_value(span, Tile(shape, lanes=self._shifted(tile, new, rank)))
+
+    def shape_of(self, node: cst.BaseExpression | None, span: Span) -> tuple[Expr, ...] | None:
+        """The shape argument of a tile, whose extents have to be powers of two that are known when it is compiled."""
+        found = self.extents(node)
+        self._extents_at(found or (), span)
+        return found
+
+    def _extents_at(self, extents: tuple[Expr, ...], span: Span) -> None:
+        doubtful = tuple(e for e in extents if not (isinstance(e, Const) and e.value in _POWERS))
+        if doubtful:
+            self.emit(Do(OpCall("tile_extents", doubtful, span=span), span=span))
 
     def extents(self, node: cst.BaseExpression | None) -> tuple[Expr, ...] | None:
         """A shape argument as extents, None if there is none."""

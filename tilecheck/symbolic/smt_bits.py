@@ -21,6 +21,7 @@ from tilecheck.symbolic.smt_read import subterms
 
 WIDTH = 64
 _LIMIT = 1 << (WIDTH - 1)
+_MANY_QUOTIENTS = 6
 _OPERATIONS = ("bits &", "bits |", "bits ^", "bits <<")
 
 
@@ -29,9 +30,12 @@ class Untranslatable(Exception):
 
 
 def has_bits(formulas: Sequence[Term]) -> bool:
-    """Whether bit operations occur in formulas."""
+    """Whether bit operations occur in formulas, or so many quotients by powers of two that they take bits apart."""
     symbols = {s for f in formulas for s in f.symbols}
-    return any(s.applied is not None and s.applied.function in _OPERATIONS for s in symbols)
+    if any(s.applied is not None and s.applied.function in _OPERATIONS for s in symbols):
+        return True
+    bits = [t for t in subterms(formulas) if t.kind in ("div", "mod") and t.parts[1].kind == "const"]
+    return sum(t.parts[1].const & (t.parts[1].const - 1) == 0 for t in bits) >= _MANY_QUOTIENTS
 
 
 def refutes_bits(formulas: Sequence[Term], ms: int) -> bool:

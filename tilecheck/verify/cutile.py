@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
@@ -37,6 +38,7 @@ from tilecheck.ir.kernel import (
 )
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import ThreadVar
+from tilecheck.verify.cutile_shapes import launched_shape_faults, shape_faults
 from tilecheck.verify.cutile_stores import store_faults
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -60,8 +62,11 @@ def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]
     times = Counter(n.target for n in assigns)
     values = {n.target: n.value for n in assigns if times[n.target] == 1}
     wide = frozenset(kernel.options.get("wide", ()))  # type: ignore[call-overload]
+    for fault in shape_faults(kernel):
+        found.setdefault((fault.rule, fault.span), fault)
     for launch in (each for each in launches if each.kernel == kernel.span):
-        for fault in store_faults(kernel, launch):
+        worth = partial(_exactly, launch=launch, values=values, wide=wide)
+        for fault in (*store_faults(kernel, launch), *launched_shape_faults(kernel, launch, worth)):
             found.setdefault((fault.rule, fault.span), fault)
         for node in walk(*kernel.body):
             if isinstance(node, Do) and isinstance(node.value, OpCall):
@@ -173,6 +178,12 @@ def _extent(launch: Launch, array: str, axis: int | None) -> int | None:
     return value.shape[axis]
 
 
+def _exactly(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str]) -> int | None:
+    """The one value of an int expression at a launch, None if there are several or the launch does not say."""
+    found = _range(value, launch, values, wide, 0)
+    return found.low if found is not None and found.low == found.high else None
+
+
 def _range(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str], depth: int) -> Range | None:
     """The range of an int expression, None if the launch does not say."""
     if depth > 32:
@@ -208,10 +219,13 @@ def _range(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozen
         case Unary(op="-", operand=operand):
             found = inner(operand)
             return None if found is None else Range(-found.high, -found.low, found.wide)
-        case Binary(op="+" | "-" | "*" as op, left=left, right=right):
+        case Binary(op="+" | "-" | "*" | "//" as op, left=left, right=right):
             a, b = inner(left), inner(right)
             if a is None or b is None:
                 return None
+            if op == "//":
+                exact = b.low == b.high > 0
+                return Range(a.low // b.low, a.high // b.low, a.wide or b.wide) if exact else None
             if op == "*":
                 ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
             elif op == "+":

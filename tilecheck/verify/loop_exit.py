@@ -28,9 +28,10 @@ from tilecheck.symbolic.smt_terms import (
     sub,
     substitute,
 )
-from tilecheck.verify import phases
+from tilecheck.verify import phases, told
 from tilecheck.verify.expressions import evaluate
 from tilecheck.verify.loop_forms import like, proves, rotated
+from tilecheck.verify.memory import written_arrays
 from tilecheck.verify.run import Run, State
 from tilecheck.verify.scalars import truth_of
 from tilecheck.verify.values import Choice, Held, Kind, Scalar, Tags, Truth, Value, View, level_of, terms_of
@@ -70,6 +71,8 @@ def leave_loop(run: Run, this: Loop, state: State, round_: Round, follows: Term)
         state.live = conj(state.live, stayed)
     state.dirty = before.dirty | round_.after.dirty
     state.locks = _locks(this, round_)
+    for array in written_arrays(run, this.node):
+        told.forget(state, array)
     if this.scope is not None:
         state.tags = _tags(run, this, round_, follows, broken)
         if this.scope <= Level.BLOCK:

@@ -41,16 +41,18 @@ from tilecheck.symbolic.smt_terms import (
     product,
     rebuild,
     sub,
+    substitute,
     value_of,
 )
-from tilecheck.verify import loop_forms, phases
+from tilecheck.verify import loop_forms, phases, told
 from tilecheck.verify.expressions import evaluate, truth_at
 from tilecheck.verify.loop_exit import leave_loop
+from tilecheck.verify.memory import written_arrays
 from tilecheck.verify.overflow import observe
 from tilecheck.verify.run import Frame, Run, State
 from tilecheck.verify.scalars import integer, truth_of
 from tilecheck.verify.unroll import rejoin, unrolled
-from tilecheck.verify.values import Array, Scalar, Value
+from tilecheck.verify.values import Scalar, Value
 
 Execute = Callable[[Run, State, Sequence[Node]], None]
 
@@ -177,10 +179,14 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     for name in this.assigned:
         if name not in heads:
             head.env.pop(name, None)
-    head.dirty = head.dirty | written_arrays(run, this.node)
+    written = written_arrays(run, this.node)
+    head.dirty = head.dirty | written
+    for array in written:
+        told.forget(head, array)
     if any(isinstance(inner, Atomic) for inner in walk(*this.node.body)):
         head.locks = frozenset()
     wrap = run.new_tag("round ")
+    noted = len(run.observations)
     if this.scope is not None:
         first = eq(counter, ZERO)
         fresh = {s: {wrap: TRUE} for s in phases.SCOPES}
@@ -198,9 +204,7 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     frame = Frame(depth, True)
     cond = TRUE
     if isinstance(this.node, While):
-        noted = len(run.observations)
         cond = truth_at(run, head, this.node.cond)
-        _after_a_round(run, counter, cond, mark, noted)
         head.path = (*head.path, cond)
         if this.scope is None and any(s.taint is Taint.DATA for s in closure([cond])):
             assert counter.symbol is not None
@@ -209,6 +213,8 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
         cond = entered[0]
         head.env[this.node.target] = Scalar(position)
     _walk_body(run, this, head, frame)
+    went_on = [cond, *(neg(substitute(e, {alive: TRUE}) if alive is not None else e) for e in frame.exits)]
+    _after_a_round(run, counter, went_on, mark, noted)
     head.path = (*this.before.path, *entered, *((cond,) if not this.counted else ()))
     if frame.exits:
         head.path = (*head.path, neg(disj(*frame.exits)))
@@ -217,10 +223,13 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     return Round(head, heads, counter, position, cond, frame, wrap, mark, alive)
 
 
-def _after_a_round(run: Run, counter: Term, cond: Term, mark: int, noted: int) -> None:
-    """What is observed in the condition of a `while` from the second round on, is so because it held a round earlier."""
-    if {s for s in cond.symbols if s.order > mark} <= {counter.symbol}:
-        again = disj(eq(counter, ZERO), one_earlier(cond, counter))
+def _after_a_round(run: Run, counter: Term, went_on: Sequence[Term], mark: int, noted: int) -> None:
+    """What is observed in a round from the second on, is so because the one before went on: its condition held, and it
+    left no way out.
+    """
+    held = [t for t in went_on if {s for s in t.symbols if s.order > mark} <= {counter.symbol}]
+    if held and len(run.observations) > noted:
+        again = disj(eq(counter, ZERO), conj(*(one_earlier(t, counter) for t in held)))
         run.observations[noted:] = [replace(o, guard=conj(o.guard, again)) for o in run.observations[noted:]]
 
 
@@ -263,12 +272,6 @@ def _counter(run: Run, this: Loop) -> Term:
     if this.scope is None and counter.symbol is not None and run.usage.meets_in_warps(this.node):
         run.warp_counters.add(counter.symbol)
     return counter
-
-
-def written_arrays(run: Run, node: For | While) -> frozenset[Array]:
-    """The arrays that the loop may write."""
-    names = run.usage.writes(node.body)
-    return frozenset(array for name, array in run.arrays.items() if name in names or array.name in names)
 
 
 def _continues(run: Run, this: Loop, round_: Round) -> Term:

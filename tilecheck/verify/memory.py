@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilecheck.ir.kernel import Node
+from tilecheck.ir.kernel import For, Node, While
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
+from tilecheck.verify import told
 from tilecheck.verify.run import LARGEST_ARRAY, Run, State
 from tilecheck.verify.values import (
     Access,
@@ -149,6 +150,7 @@ def record(
     for cond, view in options:
         if kind != "read":
             state.dirty = state.dirty | {view.array}
+            told.written(state, view.array)
         guard = conj(state.guard, cond) if cond is not None else state.guard
         if guard is FALSE or not run.recording:
             continue
@@ -214,9 +216,17 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
     elif array.space != "local" and array not in state.dirty:
         function = f"load {name} at {state.version}"
         term = run.symbols.apply(function, Level.BLOCK, index, Taint.DATA, low, high, label=f"{name}[..]")
+        if member is None and kind is Kind.INT:
+            told.read(run, state, array, index, term)
     else:
         term = run.symbols.fresh(f"{name}[..]", Level.THREAD, Taint.DATA, low, high)
     return Scalar(term, kind)
+
+
+def written_arrays(run: Run, loop: For | While) -> frozenset[Array]:
+    """The arrays that a loop may write."""
+    names = run.usage.writes(loop.body)
+    return frozenset(array for name, array in run.arrays.items() if name in names or array.name in names)
 
 
 def array_parameter(run: Run, name: str, rank: int, shape: tuple[int | None, ...] | None) -> Array:
@@ -230,6 +240,20 @@ def array_parameter(run: Run, name: str, rank: int, shape: tuple[int | None, ...
             label = f"{name}.size" if rank == 1 else f"{name}.shape[{axis}]"
             extents.append(run.symbols.fresh(label, Level.GRID, Taint.INPUT, 1, LARGEST_ARRAY))
     return Array(name, "global", tuple(extents))
+
+
+def captured_array(run: Run, name: str) -> Array:
+    """An array of the enclosing Python scope that the kernel captures: of its extents nothing is known."""
+    known = run.arrays.get(name)
+    if known is not None:
+        return known
+    rank = run.usage.local_rank(name)
+    labels = [f"{name}.size"] if rank == 1 else [f"{name}.shape[{axis}]" for axis in range(rank)]
+    extents = [run.symbols.fresh(label, Level.GRID, Taint.HAVOC, 0) for label in labels]
+    made = Array(name, "global", tuple(extents), written=name in run.usage.written)
+    made.whole_numbers = name in run.usage.whole_numbers
+    run.arrays[name] = made
+    return made
 
 
 def counter(run: Run, label: str, level: Level, low: Term, high: Term) -> Term:

@@ -187,7 +187,7 @@ class Pairing:
         made = []
         of = self.twin.of
         for old, increment in self.tickets.items():
-            if old.symbol in one and old.symbol in two:
+            if old.symbol in one and old.symbol in two and of(old) is not old:
                 a, b, m, n = old, of(old), increment, of(increment)
                 apart = disj(le(add(a, m), b), le(add(b, n), a))
                 made.append(implies(conj(ge(m, num(1)), ge(n, num(1))), apart))
@@ -215,6 +215,7 @@ def _consistency(applications: Sequence[tuple[Term, Applied]]) -> list[Term]:
             made.append(implies(same, eq(v, w)))
             if function == "bits ^":
                 made.extend(_exclusive_or(v, a.arguments, w, b.arguments))
+                made.extend(_gray_code(v, a.arguments, w, b.arguments))
     return made
 
 
@@ -227,3 +228,22 @@ def _exclusive_or(v: Term, a: tuple[Term, ...], w: Term, b: tuple[Term, ...]) ->
             if m is n or (m.kind != "const" and n.kind != "const"):
                 made.append(implies(eq(m, n), conj(eq(eq(v, q), eq(w, p)), eq(eq(v, w), eq(p, q)))))
     return made
+
+
+def _gray_code(v: Term, a: tuple[Term, ...], w: Term, b: tuple[Term, ...]) -> list[Term]:
+    """`x ^ (x >> k)` takes a value once: its bits from the top down give those of x, which is not negative."""
+    one, two = _shifted(a), _shifted(b)
+    if one is None or two is None or one[1] != two[1]:
+        return []
+    x, y = one[0], two[0]
+    return [implies(conj(ge(x, num(0)), ge(y, num(0))), eq(eq(v, w), eq(x, y)))]
+
+
+def _shifted(arguments: tuple[Term, ...]) -> tuple[Term, int] | None:
+    """The x and the 2**k of arguments x and `x >> k`, in either order; None if they are no such pair."""
+    for x, y in (arguments, arguments[::-1]):
+        if y.kind == "div" and y.parts[0] is x and y.parts[1].kind == "const":
+            power = y.parts[1].const
+            if power > 1 and power & (power - 1) == 0:
+                return x, power
+    return None

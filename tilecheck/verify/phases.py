@@ -13,6 +13,7 @@ from __future__ import annotations
 from tilecheck.ir.kernel import Node
 from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, ite, neg
+from tilecheck.verify import told
 from tilecheck.verify.masks import is_full
 from tilecheck.verify.run import BarrierPoint, Crossing, Run, State
 from tilecheck.verify.values import Tags
@@ -29,6 +30,7 @@ def cross(run: Run, state: State, scope: Level, node: Node, word: str, mask: Ter
     if recording:
         run.barriers.append(BarrierPoint(scope, guard, node, word, mask))
     if node in run.missed:
+        told.forget_all(state)
         state.version = run.new_version()
         return
     if scope is Level.WARP and not is_full(mask):
@@ -40,6 +42,7 @@ def cross(run: Run, state: State, scope: Level, node: Node, word: str, mask: Ter
     state.tags = {s: {tag: TRUE} if s >= scope else tags for s, tags in state.tags.items()}
     if scope <= Level.BLOCK:
         state.dirty = frozenset()
+        told.publish(state)
     state.version = run.new_version()
 
 

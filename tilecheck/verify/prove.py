@@ -105,12 +105,12 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    _retry(proof)
     try:
         for suspect in overflow.suspects(run, proof.conditions):
             proof.suspects[suspect.property].append(suspect)
     except OutOfBudget:
         late.update(Property)
-    _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
     for name in Property:
@@ -264,6 +264,8 @@ _SHOWN = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
 def _lean(proof: Proof) -> None:
     """What leans on freedom from races: withdrawn where that is not shown, given its conditions where it has some."""
     race = proof.answers[Property.RACE_FREE]
+    if proof.entry.run.leaned and proof.answers[Property.IN_BOUNDS].verdict in _SHOWN:
+        _rest_on_told(proof, race)
     if race.verdict is Verdict.PROVEN_GIVEN:
         for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
             _inherit(proof, name, race)
@@ -291,6 +293,18 @@ def _lean(proof: Proof) -> None:
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
     elif initial is Verdict.PROVEN and shared & excused:
         proof.answers[Property.SHARED_INITIALISED] = given
+
+
+def _rest_on_told(proof: Proof, race: Answer) -> None:
+    """Indices that come from what one thread told its block are as good as the order of telling and reading."""
+    shown = race.verdict in _SHOWN and proof.answers[Property.BARRIERS_UNIFORM].verdict in _SHOWN
+    if not shown:
+        reason = "an index is read from shared memory that may be raced on"
+        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.UNKNOWN, reason=reason)
+    elif race.conditions:
+        answer = proof.answers[Property.IN_BOUNDS]
+        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
+        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
 
 
 def _inherit(proof: Proof, name: Property, race: Answer) -> None:

@@ -5,7 +5,7 @@ A *gap* is something the walk could not follow; the properties it names become u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tilecheck.ir.kernel import Kernel, Node
@@ -16,7 +16,7 @@ from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, ZERO, add, conj, lt, mul, num
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.values import Access, Array, Check, Held, Tags, Value
+from tilecheck.verify.values import Access, Array, Check, Held, Tags, Told, Value
 from tilecheck.verify.verdict import Property
 
 AXES: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
@@ -115,7 +115,9 @@ class State:
     """One point of the walk: variables, path condition, whether the thread is still here, open barrier intervals.
 
     `dirty` are the arrays that this thread may have written since its last block barrier; `version` names the contents
-    of memory between two barriers. `locks` are held here; accesses before number `sealed` are before a fence.
+    of memory between two barriers. `locks` are held here; accesses before number `sealed` are before a fence. `told` is
+    what single threads told the block before its last barrier, `telling` what they will have at the next, `wrote` the
+    arrays written since (`told.py`).
     """
 
     env: dict[str, Value]
@@ -126,15 +128,19 @@ class State:
     version: int = 0
     locks: frozenset[Held] = frozenset()
     sealed: int = 0
+    told: tuple[Told, ...] = ()
+    telling: tuple[Told, ...] = ()
+    wrote: frozenset[Array] = frozenset()
 
     def fork(self) -> State:
-        return State(dict(self.env), self.path, self.live, self.tags, self.dirty, self.version, self.locks, self.sealed)
+        return replace(self, env=dict(self.env))
 
     def become(self, other: State) -> None:
         """Take over everything but the path condition."""
         self.env, self.live, self.tags = other.env, other.live, other.tags
         self.dirty, self.version = other.dirty, other.version
         self.locks, self.sealed = other.locks, other.sealed
+        self.told, self.telling, self.wrote = other.told, other.telling, other.wrote
 
     @property
     def guard(self) -> Term:
@@ -284,6 +290,9 @@ class Run:
         self.constants: dict[str, Term] = {}
         self.ballots: dict[Term, Term] = {}
         self.ranks: dict[Term, Term] = {}
+        # Tickets as their drawers see them, in loops with barriers too, and arrays whose told elements were read.
+        self.draws: dict[Term, Ticket] = {}
+        self.leaned: set[Array] = set()
         # Who got to where an active mask was taken.
         self.active_masks: dict[Term, Term] = {}
         # Warp barriers that order only the lanes of their masks, and loops being walked for a generic round.

@@ -28,7 +28,7 @@ from tilecheck.ir.kernel import (
 from tilecheck.ir.simt import AllocArray, Barrier, Fence, FillSlice, Load, Store, Unread
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, neg, value_of
-from tilecheck.verify import loops, phases
+from tilecheck.verify import loops, phases, told
 from tilecheck.verify.expressions import evaluate, position_list, truth_at
 from tilecheck.verify.locks import fenced, taken
 from tilecheck.verify.memory import record
@@ -117,7 +117,9 @@ def _store(run: Run, state: State, node: Store) -> None:
     positions = position_list(run, state, target, node.index)
     kept = value if not views(value) else None
     silent = isinstance(node.value, Load) and node.update
-    record(run, state, target, positions, "write", node, kept, node.field, node.update or silent)
+    access = record(run, state, target, positions, "write", node, kept, node.field, node.update or silent)
+    if len(views(target)) == 1 and node.field is None:
+        told.note(run, state, access, value)
 
 
 def _if(run: Run, state: State, node: If) -> None:
@@ -140,6 +142,7 @@ def joined(run: Run, cond: Term, first: State, second: State) -> State:
     if first.dead != second.dead:
         kept, side = (second, neg(cond)) if first.dead else (first, cond)
         kept.live = conj(side, kept.live)
+        told.gone(kept, first if first.dead else second)
         return kept
     result = first.fork()
     names = {**first.env, **second.env}
@@ -150,6 +153,7 @@ def joined(run: Run, cond: Term, first: State, second: State) -> State:
     result.tags = phases.merged(cond, first.tags, second.tags)
     result.dirty = first.dirty | second.dirty
     result.locks, result.sealed = first.locks & second.locks, min(first.sealed, second.sealed)
+    told.joined(result, first, second)
     if first.version != second.version:
         result.version = run.new_version()
     return result
@@ -212,6 +216,7 @@ def _inline(run: Run, state: State, node: Inline) -> None:
     if tags is not None:
         state.tags = tags
     if frame.returns:
+        told.forget_all(state)
         # Whoever returned goes on after the call; whoever an assert ended inside does not.
         returned = [neg(leave.cond) for leave in frame.returns]
         state.live = conj(live, neg(conj(neg(fell), *returned))) if frame.asserts else live
@@ -261,6 +266,8 @@ def _unread(run: Run, state: State, node: Unread) -> None:
             value = state.env.get(name)
             touched |= {view.array for _, view in views(value)} if value is not None else set()
     state.dirty = state.dirty | touched
+    state.wrote = state.wrote | touched
+    told.forget_all(state)
     if node.touches is None:
         run.gap(node.reason, node, *_MEMORY)
     for array in sorted(touched, key=lambda a: a.name):

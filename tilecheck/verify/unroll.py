@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tilecheck.ir.kernel import For, Node, While
 from tilecheck.symbolic.smt_nodes import Term
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, disj, num, value_of
-from tilecheck.verify import phases
+from tilecheck.verify import phases, told
 from tilecheck.verify.expressions import truth_at
 from tilecheck.verify.run import Frame, Leave, Run, State
 from tilecheck.verify.values import Scalar, Value, merge
@@ -70,6 +70,8 @@ def _positions(bounds: tuple[Term, Term, Term]) -> range | None:
 
 def rejoin(state: State, leaves: Sequence[Leave]) -> None:
     """Merge the paths that jumped here into `state`."""
+    if leaves:
+        told.forget_all(state)
     for leave in reversed(leaves):
         if state.dead:
             state.env, state.live, state.tags, state.locks = dict(leave.env), leave.cond, leave.tags, leave.locks

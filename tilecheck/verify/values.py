@@ -215,6 +215,15 @@ class Held:
     fenced: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A shared element that one thread of the block wrote: `value` in the writer's terms."""
+
+    array: Array
+    index: tuple[Term, ...]
+    value: Term
+
+
 @dataclass(eq=False, slots=True)
 class Access:
     """One access of one thread. `guard` says when it happens, `tags` which barrier intervals it may be in.

@@ -4,7 +4,7 @@ add nothing.
 `gemm` gives every output tile a block, `persistent_gemm` gives a block many tiles, in bands that reuse the second-level
 cache. Letters after `gemm_` say how x and y are stored, n as they are multiplied, t transposed: `gemm_nt` is x @ y^T, with
 y of shape (columns, inner), as the weights of a linear layer are. `linear_*` add a bias, apply an activation and round
-once, while the tile is still in registers. x and y are both f16 or both bf16.
+once, while the tile is still in registers. x and y are both f16 or both bf16, products without bias go to f32 as well.
 
     gemm.where(BK=64)(c.partition(128, 128), a, b).sync()
     persistent_gemm.where(BK=64)(c.partition(128, 128).map((8, 1), blocks=132), a, b).sync()
@@ -14,7 +14,7 @@ once, while the tile is still in registers. x and y are both f16 or both bf16.
 import tilecheck as tc
 from tilecheck import Dim, Dyn, Mapped, Mut, One, Shared, Tensor, Tile, View, f32
 from tilecheck_runtime.kernels.activations import gelu_of, relu_of, silu_of
-from tilecheck_runtime.kernels.dtypes import Factor
+from tilecheck_runtime.kernels.dtypes import Factor, Real
 
 ONE_BIAS_EACH = "x.shape[1] == y.shape[1] and b.size >= z.shape[1]"
 
@@ -37,19 +37,21 @@ def product_nt(xs: View[Factor, BM, BK], ys: View[Factor, BN, BK], i: int, j: in
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[0]")
-def gemm(z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]) -> None:
+def gemm(
+    z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
+) -> None:
     """z = x @ y."""
     i, j = tc.block_id(0), tc.block_id(1)
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(1)):
         acc = tc.mma(xs[i, k], ys[k, j], acc)
-    z.store(acc)
+    z.store(acc.astype(z.dtype))
 
 
 @tc.kernel(requires="x.shape[0] == y.shape[0]")
 def gemm_tn(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
+    z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
 ) -> None:
     """z = x^T @ y."""
     i, j = tc.block_id(0), tc.block_id(1)
@@ -57,21 +59,21 @@ def gemm_tn(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(0)):
         acc = tc.mma(tc.permute_dims(xs[k, i], (1, 0)), ys[k, j], acc)
-    z.store(acc)
+    z.store(acc.astype(z.dtype))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1]")
 def gemm_nt(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
+    z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
 ) -> None:
     """z = x @ y^T."""
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BN, BK, pad=0)
-    z.store(product_nt(xs, ys, tc.block_id(0), tc.block_id(1)))
+    z.store(product_nt(xs, ys, tc.block_id(0), tc.block_id(1)).astype(z.dtype))
 
 
 @tc.kernel(requires="x.shape[0] == y.shape[1]")
 def gemm_tt(
-    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
+    z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
 ) -> None:
     """z = x^T @ y^T."""
     i, j = tc.block_id(0), tc.block_id(1)
@@ -79,12 +81,12 @@ def gemm_tt(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(0)):
         acc = tc.mma(tc.permute_dims(xs[k, i], (1, 0)), tc.permute_dims(ys[j, k], (1, 0)), acc)
-    z.store(acc)
+    z.store(acc.astype(z.dtype))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[0]")
 def persistent_gemm(
-    z: Tensor[Mapped, f32, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
+    z: Tensor[Mapped, Real, BM, BN], x: Tensor[Shared, Factor, Dyn, Dyn], y: Tensor[Shared, Factor, Dyn, Dyn]
 ) -> None:
     """z = x @ y, a few blocks walking over all tiles."""
     xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
@@ -92,12 +94,12 @@ def persistent_gemm(
         acc = tc.zeros(BM, BN, dtype=f32)
         for k in range(xs.num_tiles(1)):
             acc = tc.mma(xs[at[0], k], ys[k, at[1]], acc)
-        z.store(acc, at)
+        z.store(acc.astype(z.dtype), at)
 
 
 @tc.kernel(requires="x.shape[2] == y.shape[1]")
 def batched_gemm(
-    z: Tensor[Mut, f32, One, BM, BN],
+    z: Tensor[Mut, Real, One, BM, BN],
     x: Tensor[Shared, Factor, Dyn, Dyn, Dyn],
     y: Tensor[Shared, Factor, Dyn, Dyn, Dyn],
 ) -> None:
@@ -107,7 +109,7 @@ def batched_gemm(
     acc = tc.zeros(BM, BN, dtype=f32)
     for k in range(xs.num_tiles(2)):
         acc = tc.mma(tc.reshape(xs[b, i, k], BM, BK), tc.reshape(ys[b, k, j], BK, BN), acc)
-    z.store(tc.reshape(acc, One, BM, BN))
+    z.store(tc.reshape(acc.astype(z.dtype), One, BM, BN))
 
 
 @tc.kernel(requires="x.shape[1] == y.shape[1]")

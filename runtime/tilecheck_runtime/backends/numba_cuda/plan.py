@@ -50,6 +50,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 
 # Registers a thread spends on one tile, as far as the number of threads can be chosen.
 _ELEMENTS_PER_THREAD: Final = 16
+_MOST_NARROW: Final = 64
 _FEWEST_THREADS: Final = 32
 _MOST_THREADS: Final = 512
 _ACCUMULATORS_PER_THREAD: Final = 64
@@ -231,13 +232,14 @@ def make_plan(
         threads = grouped
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
+    narrow = not products and _reduces_narrow(kernel, facts)
     if threads is None:
-        per_thread = _ACCUMULATORS_PER_THREAD if products else _per_thread(kernel, facts)
-        threads = _FEWEST_THREADS
-        while threads < _MOST_THREADS and threads * per_thread < largest:
-            threads *= 2
+        per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD * (2 if narrow else 1)
+        threads = _grown(largest, per_thread)
+        if narrow and threads == _MOST_THREADS and threads // 2 * _MOST_NARROW >= largest:
+            threads //= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    resident = _resident(threads, largest, bool(products))
+    resident = _resident(threads, largest, bool(products), narrow)
     if staged:
         shapes = {tile_shape(t) for n in products if isinstance(t := types[n], TileType)}
         held = sum(map(prod, shapes)) // threads
@@ -255,13 +257,22 @@ def make_plan(
     return plan
 
 
-def _per_thread(kernel: Kernel, facts: Mapping[str, Facts]) -> int:
-    """Elements of a tile that a thread holds. A block that reduces has nothing to do before its loads are there, so
-    narrow ones load as many bytes a thread as wide ones.
+def _grown(largest: int, per_thread: int) -> int:
+    """Threads for a tile of `largest` elements, `per_thread` each."""
+    threads = _FEWEST_THREADS
+    while threads < _MOST_THREADS and threads * per_thread < largest:
+        threads *= 2
+    return threads
+
+
+def _reduces_narrow(kernel: Kernel, facts: Mapping[str, Facts]) -> bool:
+    """Whether a kernel reduces elements of less than 32 bits. Such a block has nothing to do before its loads are there,
+    so its threads take as many bytes as those of wide ones; and of a long row rather more than that, in more blocks of
+    fewer threads, since a block in its reduction loads nothing.
     """
     widths = [SIZE[facts[p.name].dtype] for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
     reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
-    return _ELEMENTS_PER_THREAD * (2 if reduces and min(widths, default=4) < 4 else 1)
+    return reduces and min(widths, default=4) < 4
 
 
 def _lines(plan: Plan, products: Sequence[OpCall]) -> dict[tuple[int, ...], Lines]:
@@ -294,13 +305,14 @@ def _in_pairs(shape: tuple[int, ...], threads: int) -> bool:
     return warps is not None and shape[-1] // warps[1] % 16 == 0
 
 
-def _resident(threads: int, largest: int, products: bool) -> int:
+def _resident(threads: int, largest: int, products: bool, narrow: bool) -> int:
     """How many blocks should fit on a multiprocessor at once: the registers that the largest tile needs, plus room for
     addresses and temporaries, decide. A block in its reduction then leaves others to keep memory busy.
     """
     if products:
         return 1
-    registers = -(-(20 + -(-largest // threads) * 5 // 4) // 8) * 8
+    held = -(-largest // threads)
+    registers = -(-(16 + held if narrow else 20 + held * 5 // 4) // 8) * 8
     return max(1, min(65536 // (threads * max(registers, 32)), 2048 // threads))
 
 
