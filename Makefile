@@ -2,7 +2,7 @@
 #   make demo    a racy kernel and its error, then kernels that run      make test    the whole suite, ruff and mypy
 #   make lint    ruff and mypy                                           make bench   benchmarks, both sides printed
 #   make docs    regenerate README tables, docs/ and the type stub       make setup   the full environment
-#   make nightly the tests that take hours: 20,000 random kernels, everything through Tile IR
+#   make nightly the tests that take hours: 20,000 random kernels
 
 PYTHON ?= python3
 VENV := .venv

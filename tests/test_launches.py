@@ -205,3 +205,9 @@ def test_jit_by_call_and_configured_kernels() -> None:
         "def f(a):\n    a[0] = 1\ndef main():\n    g = cuda.jit('void(f4[:])')(f)\n    h = g[4, 32]\n    h(np.zeros(7))\n"
     )
     assert found.grid == (4, 1, 1) and shapes(found) == {"a": (7,)}
+
+
+def test_tuples_are_elements_of_a_structured_array_and_ndmin_adds_axes() -> None:
+    points = 'np.array([(1.0, 2), (3.0, 4)], dtype=[("x", float), ("n", int)])'
+    (launch,) = launches(f"k[1, 2]({points}, np.array(7, ndmin=2))")
+    assert [array.shape for array in launch.arrays().values()] == [(2,), (1, 1)]

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.test_prover import report
+from tilecheck import stack
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.check import analyse
 from tilecheck.frontend import numba_build
@@ -15,7 +16,7 @@ from tilecheck.frontend.source import Source
 from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.verify.simt import check_kernel
-from tilecheck.verify.verdict import Verdict
+from tilecheck.verify.verdict import Property, Verdict
 
 TERMS = 60
 
@@ -52,11 +53,34 @@ def test_a_long_sum_of_host_code_is_computed_once(monkeypatch: pytest.MonkeyPatc
     assert TERMS <= calls < 3 * TERMS
 
 
-def test_the_budget_bounds_work_outside_the_solver_too() -> None:
-    lines = "".join(f"    j += (i ^ {k}) * n\n" for k in range(1, 500))
-    text = f"from numba import cuda\n@cuda.jit\ndef f(a, n):\n    i = cuda.grid(1)\n    j = 0\n{lines}    a[j] = 1\n"
+BODIES = {
+    "bits": ["j = 0", *(f"j += (i ^ {k}) * n" for k in range(1, 500)), "a[j] = 1"],
+    "quotients": ["j = 0", *(f"j += (i * {k}) // (n + {k})" for k in range(1, 1500)), "a[j] = n"],
+    "choices": [
+        "j = i",
+        *(f"j = j if j % {k} > 3 else j + {k}" for k in range(2, 300)),
+        "if 0 <= j < a.size:",
+        "    a[j] = 1",
+    ],
+    "stores": ["if i < n:", *(f"    a[i + {k}] = a[i]" for k in range(400))],
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_the_budget_bounds_work_outside_the_solver_too(body: list[str]) -> None:
+    lines = "".join(f"    {line}\n" for line in body)
+    text = f"from numba import cuda\n@cuda.jit\ndef f(a, n):\n    i = cuda.grid(1)\n{lines}"
     (kernel,) = read_kernels(Source("k.py", text), lambda name: None)
     begun = time.process_time()
     found = check_kernel(kernel, budget=0.5)
-    assert time.process_time() - begun < 1.5
+    assert time.process_time() - begun < 5
     assert any(answer.verdict is Verdict.UNKNOWN for answer in found.verdicts.values())
+
+
+def test_what_nests_too_deeply_is_unknown_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "LIMIT", 0)
+    lines = "".join(f"    j = j if j % {k} > 3 else j + {k}\n" for k in range(2, 600))
+    text = f"from numba import cuda\n@cuda.jit\ndef f(a):\n    j = cuda.grid(1)\n{lines}    a[j] = 1\n"
+    (kernel,) = read_kernels(Source("k.py", text), lambda name: None)
+    found = check_kernel(kernel, budget=2.0)
+    assert found.verdicts[Property.IN_BOUNDS].reason == "the kernel is nested too deeply to be followed"

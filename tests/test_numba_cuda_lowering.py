@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -168,6 +170,26 @@ def test_a_row_that_is_its_tile_needs_no_clipping(kernels: ModuleType) -> None:
     ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
     assert "ld.global.v4.f32" in ptx
     assert "ld.global.f32" not in ptx
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        (library.softmax, {"BM": 1, "BN": 4096, "N": 4096}),
+        (library.layer_norm, {"BM": 1, "BN": 4096, "N": 4096}),
+        (library.silu_mul, {"BM": 4096}),
+        (library.transpose, {"BM": 64, "BN": 64}),
+    ],
+)
+def test_short_elements_move_16_bytes_at_a_time(kernel: Any, sizes: dict[str, int], dtype: str) -> None:
+    report = checked_for(kernel, sizes, dtype)
+    ranks = {p.name: len(p.extents or ()) for p in report.kernel.params if isinstance(p, TensorParam)}
+    code = lower(report, {n: Facts(dtype, rank, True, True, (4096,) * rank) for n, rank in ranks.items()})
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+    moved = set(re.findall(r"(?:ld|st)\.global\.[\w.]+", ptx))
+    assert moved == {"ld.global.v4.u32", "st.global.v4.u32"}
 
 
 def test_equal_texts_with_other_layouts_are_told_apart() -> None:

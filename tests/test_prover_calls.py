@@ -29,3 +29,23 @@ def test_a_row_or_an_element_of_an_unknown_kind_may_be_written_by_it() -> None:
     record = ELEMENT_HANDED_OVER.replace("np.zeros(64, np.int32))", "np.zeros(64, points))")
     for text in (row, record):
         assert report(text).verdicts[Property.RACE_FREE].verdict is Verdict.UNKNOWN
+
+
+CAPTURED = """
+table = make_table()
+
+@cuda.jit
+def k(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        {}
+"""
+
+
+def test_an_array_that_the_kernel_captures_is_one_more_array() -> None:
+    read = report(CAPTURED.format("x[i] = table[i] + table[i + 1]"))
+    assert read.verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
+    assert "captured arrays do not overlap array arguments" in read.assumptions
+    assert read.verdicts[Property.IN_BOUNDS].verdict is not Verdict.PROVEN
+    written = report(CAPTURED.format("table[i // 2] = x[i]")).verdicts
+    assert written[Property.RACE_FREE].verdict not in (Verdict.PROVEN, Verdict.PROVEN_GIVEN)

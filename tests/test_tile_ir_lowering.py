@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,16 @@ from tilecheck_runtime.backends.tile_ir.words import CALLS, INFIX, MATH, NoLower
 __all__ = ["kernels"]
 
 
+class D32(tc.Dim, size=32): ...
+
+
 class D48(tc.Dim, size=48): ...
 
 
 class D64(tc.Dim, size=64): ...
+
+
+class D128(tc.Dim, size=128): ...
 
 
 def case(name: str) -> Case:
@@ -52,13 +59,35 @@ def test_what_cutile_has_not_is_refused_by_name() -> None:
         z.store(z.load() + 1.0)
 
     @tc.kernel
-    def says(z: tc.Tensor[tc.Mut, tc.f32, D64]) -> None:
-        tc.print("block", tc.block_id(0))
-        z.store(z.load() + 1.0)
+    def crossed(z: tc.Tensor[tc.Mut, tc.f32, D128], x: tc.Tensor[tc.Shared, tc.f32, tc.Dyn]) -> None:
+        long, short = x.partition(D64, pad=0)[0], x.partition(D32, pad=0)[0]
+        z.store(tc.concat((short, long, short)))
 
-    for kernel, words in ((wide, "a tile extent of 48, which is no power of two"), (says, "`print`")):
+    for kernel, words in (
+        (wide, "a tile extent of 48, which is no power of two"),
+        (crossed, "`concat` of tiles of 32, 64, 32 along axis 0"),
+    ):
         with pytest.raises(NoLowering, match=words):
             lower(check_kernel(read_function(kernel.fn)))
+
+
+def test_tiles_of_two_lengths_are_joined_where_every_step_is_a_power_of_two() -> None:
+    @tc.kernel
+    def ends(z: tc.Tensor[tc.Mut, tc.f32, D128], x: tc.Tensor[tc.Shared, tc.f32, tc.Dyn]) -> None:
+        long, short = x.partition(D64, pad=0)[0], x.partition(D32, pad=0)[0]
+        z.store(tc.concat((long, short, short)))
+
+    assert "ct.cat((long, ct.cat((short, short), 0)), 0)" in lower(check_kernel(read_function(ends.fn))).source
+
+
+def test_print_shows_texts_numbers_and_tiles() -> None:
+    @tc.kernel
+    def says(z: tc.Tensor[tc.Mut, tc.f16, D64]) -> None:
+        tc.print("block", tc.block_id(0), D64, z.load(), z.load() > 0)
+
+    text = lower(check_kernel(read_function(says.fn))).source
+    tile = "ct.load(z, (ct.bid(0), ), (64,))"
+    assert f"ct.print('block', ct.bid(0), '64', ct.astype({tile}, ct.float32), ct.astype(({tile} > " in text
 
 
 def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None:
@@ -72,8 +101,24 @@ def test_roundings_are_cutiles_own_and_fma_has_none(kernels: ModuleType) -> None
 def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
     text = lower(report_of(kernels, case("mma_f16"))).source
     assert text.splitlines()[0] == "def mma_f16(z, x, y):"
-    assert "acc = ct.mma(ct.load(x, (ct.bid(0), k, ), (64, 32)), ct.load(y, (k, ct.bid(1), ), (32, 32)), acc)" in text
-    assert "ct.store(z, (ct.bid(0), ct.bid(1), ), acc)" in text
+    assert "acc = ct.mma(ct.load(x, (b0__, k, ), (64, 32)), ct.load(y, (k, b1__, ), (32, 32)), acc)" in text
+    assert "ct.store(z, (b0__, b1__, ), acc)" in text
+
+
+@pytest.mark.parametrize("grid", [(1, 1), (5, 3), (16, 4), (19, 7), (1, 9), (9, 1)], ids=str)
+def test_blocks_of_a_product_share_out_the_tiles_in_bands(kernels: ModuleType, grid: tuple[int, int]) -> None:
+    lines = lower(report_of(kernels, case("mma_f16"))).source.splitlines()
+    order = "\n".join(
+        line.strip() for line in lines[1 : next(n for n, line in enumerate(lines) if "b0__ =" in line) + 1]
+    )
+    rows, columns = grid
+    found = []
+    for at in ((i, j) for j in range(columns) for i in range(rows)):
+        scope: dict[str, Any] = {"ct": SimpleNamespace(bid=at.__getitem__, num_blocks=grid.__getitem__)}
+        exec(order, scope)
+        found.append((scope["b0__"], scope["b1__"]))
+    assert sorted(found) == [(i, j) for i in range(rows) for j in range(columns)]
+    assert {i for i, _ in found[: 8 * columns]} == set(range(min(rows, 8)))
 
 
 def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:
@@ -94,7 +139,8 @@ def test_a_check_notes_its_line_and_turns_stores_off(kernels: ModuleType) -> Non
 
 
 def test_products_go_to_tile_ir_by_default(kernels: ModuleType) -> None:
-    product, sums = (preference(report_of(kernels, case(name)).kernel) for name in ("mma_f16", "add_f32"))
+    reports = [report_of(kernels, case(name)) for name in ("mma_f16", "add_f32")]
+    product, sums = (preference(report.kernel, report.types) for report in reports)
     assert (product.compiler, product.asked) == ("tile-ir", False)
     assert re.fullmatch(
         r"tile-ir where it is installed, else numba-cuda: it multiplies matrices \(line \d+\)", str(product)

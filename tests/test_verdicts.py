@@ -71,6 +71,56 @@ def test_another_place_of_the_file_changes_nothing(proofs: list[Kernel]) -> None
     assert {finding.places[0].span.path for finding in found.findings} == {"/elsewhere/k.py"}
 
 
+MOVED = [
+    TEXT,
+    # A barrier that is needed, one that is not, a race and an unknown: lines in words.
+    """
+import numpy as np
+from numba import cuda, int32
+
+@cuda.jit
+def g(x, n):
+    s = cuda.shared.array(64, int32)
+    t = cuda.threadIdx.x
+    s[t] = t
+    cuda.syncthreads()
+    if s[t ^ 1] < n:
+        x[t] = s[63 - t]
+    cuda.syncthreads()
+    x[x[t]] = 1
+    if t < n:
+        cuda.syncthreads()
+
+g[2, 64](cuda.to_device(np.ones(64, np.int32)), 3)
+""",
+]
+
+
+@pytest.mark.parametrize("text", MOVED)
+def test_a_kernel_that_moves_in_its_file_is_not_proved_again(proofs: list[Kernel], text: str) -> None:
+    first, at = read(text)
+    before = verdicts.prove(first, at)
+    kernel, launches = read("# one line\n\nx = 'line 3'\n" + text)
+    found = verdicts.prove(kernel, launches)
+    assert len(proofs) == 1
+    assert found == check_kernel(kernel, launches) != before
+    assert verdicts.prove(first, at) == before
+
+
+def test_a_kernel_that_moves_away_from_its_launch_is_proved(proofs: list[Kernel]) -> None:
+    verdicts.prove(*read(TEXT))
+    kernel, launches = read(TEXT.replace("\nf[2", "\n\nf[2"))
+    assert verdicts.prove(kernel, launches).findings[0].launch == launches[0].span
+    assert len(proofs) == 2
+
+
+def test_source_in_words_is_not_renumbered() -> None:
+    assert (
+        verdicts._moved("line 3: `line 3` meets lines 4, 15 and line 6", 2)
+        == "line 5: `line 3` meets lines 6, 17 and line 8"
+    )
+
+
 @pytest.mark.parametrize(("old", "new"), [("i + 1", "i + 2"), ("[2, 32]", "[3, 32]"), ("np.float32", "np.float64")])
 def test_another_kernel_or_launch_is_proved(proofs: list[Kernel], old: str, new: str) -> None:
     verdicts.prove(*read(TEXT))

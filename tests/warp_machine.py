@@ -156,6 +156,9 @@ class Machine(TensorCores):
             return bits[1] | bits[0] << 16
         if text.startswith("mov.b32 $0, $1"):
             return arguments[0]
+        if text.startswith("mov.b32 $0, {$1, $2}"):
+            low, high = (argument.astype(np.int64) & 0xFFFF for argument in arguments)
+            return low | high << 16
         if text.startswith("ex2.approx.ftz.f32"):
             return np.exp2(arguments[0])
         if text.startswith("max.NaN.f32"):

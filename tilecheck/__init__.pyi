@@ -2822,7 +2822,7 @@ class Kernel(Generic[Parameters]):
     def where(self, **bindings: int) -> Kernel[Parameters]:
         ...
 
-    def with_hints(self, *, num_ctas: int=..., occupancy: int=..., num_worker_warps: int=..., latency: int=...) -> Kernel[Parameters]:
+    def with_hints(self, *, num_ctas: int=..., occupancy: int=..., num_worker_warps: int=..., num_warps: int=..., latency: int=...) -> Kernel[Parameters]:
         ...
 
 class _SimtKernel(Kernel[Parameters]):

@@ -90,7 +90,7 @@ def export(
     only: Compiler | None = None,
 ) -> Exported:
     """Compile one specialisation into the kernel cache. Raises LaunchRefused as a launch there would."""
-    wish, name, why = preference(report.kernel), report.kernel.name, ""
+    wish, name, why = preference(report.kernel, report.types), report.kernel.name, ""
     if wish.compiler == "tile-ir":
         try:
             _, image, _ = through_tile_ir(report, key, architecture)

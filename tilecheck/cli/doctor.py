@@ -101,7 +101,9 @@ def _tile_ir() -> Iterator[Fact]:
         yield Fact("missing", f"cuda-tile {package} is there, its compiler `tileiras` is not", step)
         return
     whose = f"tileiras {compiler}" if compiler is not None else "the toolkit's tileiras"
-    use = "the `tile-ir` backend, which gets the kernels that multiply matrices"
+    use = (
+        "the `tile-ir` backend, which gets the kernels that multiply matrices in tiles of more than 16 rows and columns"
+    )
     yield Fact("ok", f"cuda-tile {package} with {whose}", use)
 
 

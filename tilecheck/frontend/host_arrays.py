@@ -193,6 +193,7 @@ def _default_dtype(values: Sequence[object]) -> str:
 _ELEMENTWISE = frozenset({"maximum", "minimum", "add", "subtract", "multiply", "divide", "mod", "where", "power"})
 _SAME_SHAPE = frozenset(
     {"sin", "cos", "exp", "log", "sqrt", "abs", "roll", "sort", "tril", "triu", "flip", "cumsum", "copy"}
+    | {"asfortranarray"}
 )
 _FILLED = {"zeros": 0, "ones": 1, "empty": None, "full": None}
 _DEVICE = frozenset({"device_array", "pinned_array", "mapped_array", "managed_array"})
@@ -275,7 +276,12 @@ def _numpy_call(
             copied = first.fresh() if name == "array" else first
             return copied if dtype_given is None else replace(copied.fresh(), dtype=dtype_name(dtype_given))
         given = args[1] if len(args) > 1 else dtype_given
+        if isinstance(given, list):
+            return _records(first, host)
+        least = kwargs.get("ndmin", 0)
         read = nested_values(first)
+        if isinstance(least, int) and read is not None and len(read[0]) < least:
+            read = (*(1 for _ in range(least - len(read[0]))), *read[0]), read[1]
         if read is None:
             return HostArray(_partial_shape(first), None if given is None else dtype_name(given), None, host)
         dtype = _default_dtype(read[1]) if given is None else dtype_name(given)
@@ -333,6 +339,15 @@ def _partial_shape(value: object) -> tuple[Extent, ...] | None:
     if isinstance(value, list | tuple) and value and all(isinstance(item, int | float | complex) for item in value):
         return (len(value),)
     return None
+
+
+def _records(value: object, host: bool) -> HostArray:
+    """An array of a structured dtype: lists are axes, tuples are elements."""
+    shape: list[Extent] = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return HostArray(tuple(shape), None, None, host)
 
 
 def _arange(args: list[object], kwargs: dict[str, object], *, host: bool) -> HostArray:

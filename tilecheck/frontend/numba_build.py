@@ -329,7 +329,7 @@ class Builder:
 
 def const_array(target: str, value: HostArray, span: Span, name: str) -> AllocArray:
     """The allocation of constant array `target` from the kernel constant `name`."""
-    extents = value.shape if value.shape is not None else (None,)
+    extents = value.shape if value.shape is not None else ()
     shape = tuple(
         Opaque(f"the shape of `{name}` could not be read", span=span) if extent is None else Const(extent, span=span)
         for extent in extents

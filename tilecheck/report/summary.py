@@ -22,7 +22,7 @@ def _each(checked: Checked) -> Iterator[KernelSummary]:
     for tile in checked.tile:
         accesses = tuple(ShownAccess(a.line, a.array, a.axis, a.rung, a.reason) for a in tile.accesses)
         ragged = tuple(dict.fromkeys(c.text for c in tile.conditions if c.rule == "void-lanes"))
-        compiler = str(preference(tile.kernel))
+        compiler = str(preference(tile.kernel, tile.types))
         summary = _summary(tile.kernel, (), tile.verdicts, accesses)
         yield replace(summary, ragged=ragged, dtypes=shown_dtypes(tile.kernel), compiler=compiler)
     for simt in checked.simt:

@@ -300,7 +300,13 @@ class Kernel(Generic[Parameters]):
     def on(self, stream: Stream) -> _Launcher[Parameters]: ...
     def where(self, **bindings: int) -> Kernel[Parameters]: ...
     def with_hints(
-        self, *, num_ctas: int = ..., occupancy: int = ..., num_worker_warps: int = ..., latency: int = ...
+        self,
+        *,
+        num_ctas: int = ...,
+        occupancy: int = ...,
+        num_worker_warps: int = ...,
+        num_warps: int = ...,
+        latency: int = ...,
     ) -> Kernel[Parameters]: ...
 
 class _SimtKernel(Kernel[Parameters]):

@@ -1,4 +1,4 @@
-"""Launch hints: what a kernel may tell the Tile IR compiler about speed.
+"""Launch hints: what a kernel may tell its compiler about speed.
 
 A hint never changes a result, so a backend that has no use for one ignores it. The table is the only list of them: the
 kernel object, the specialisation key, the tuner and the compiler read it.
@@ -38,6 +38,7 @@ HINTS: Final = {
     "num_ctas": Hint("blocks per cluster", 1, 16, doubling=True),
     "occupancy": Hint("blocks that a multiprocessor is expected to hold at once", 1, 32),
     "num_worker_warps": Hint("warps that compute, beside those that move data", 1, 32, doubling=True),
+    "num_warps": Hint("warps of a block, heeded by numba-cuda where nothing is multiplied", 1, 32, doubling=True),
     "latency": Hint("how far loads run ahead of their use, 1 for little memory traffic", 1, 10),
 }
 

@@ -86,8 +86,8 @@ class Kernel:
         return Kernel(self.fn, self.track, self.options, {**self.bindings, **bindings}, self.hints)
 
     def with_hints(self, **hints: int) -> Kernel:
-        """The kernel with advice for the Tile IR compiler, which changes speed and never a result: `num_ctas`,
-        `occupancy`, `num_worker_warps`, `latency`. Later hints replace earlier ones; other compilers ignore them.
+        """The kernel with advice for its compiler, which changes speed and never a result: `num_ctas`, `occupancy`,
+        `num_worker_warps`, `num_warps`, `latency`. Later hints replace earlier ones; `docs/compilers.md` says who heeds which.
 
         Raises `UsageError` for a name or a value that is none, and for a SIMT kernel.
         """
@@ -210,6 +210,10 @@ def _contract(block: object, requires: object, shared: object) -> dict[str, obje
         counts = " x ".join(str(n) for n in shape)
         raise UsageError(
             f"`block={block!r}` is {counts} = {threads} threads, a block has 1024 at most", rule="launch-contract"
+        )
+    if len(shape) == 3 and shape[2] > 64:
+        raise UsageError(
+            f"`block={block!r}` has {shape[2]} threads along z, a block has 64 there at most", rule="launch-contract"
         )
     if isinstance(shared, bool) or not isinstance(shared, int) or shared < 0:
         raise UsageError(f"`shared={shared!r}` is no number of bytes", rule="launch-contract")

@@ -55,13 +55,13 @@ class Banded:
 def banded(terms: Iterable[Term]) -> Iterator[Banded]:
     """The numberings in bands that `terms`, with their subterms, make use of."""
     found = list(terms)
-    quotients = [t for t in found if t.kind == "div"]
+    quotients = {t for t in found if t.kind == "div"}
     for size in found:
         if size.kind != "ite":
             continue
         for branch, band in (size.parts[1:], size.parts[:0:-1]):
-            for which in quotients:
-                if _factor(branch, which) is not band:
+            for which, factor in _taken_away(branch):
+                if factor is not band or which not in quotients:
                     continue
                 rows = add(branch, mul(band, which))
                 columns, rest = split(which.parts[1], band)
@@ -88,16 +88,16 @@ def lemmas_of(terms: Iterable[Term]) -> list[Term]:
     return made
 
 
-def _factor(branch: Term, which: Term) -> Term | None:
-    """What `which` is multiplied with where it is taken from the sum `branch`."""
-    for part, weight in linear_parts(branch)[1]:
-        if weight < 0 and part is which:
-            return num(-weight)
-        if weight < 0 and part.kind == "mul" and which in part.parts:
-            others = list(part.parts)
-            others.remove(which)
-            return scale(product(others), -weight)
-    return None
+def _taken_away(branch: Term) -> Iterator[tuple[Term, Term]]:
+    """The quotients that are taken from the sum `branch`, each with what it is multiplied with there."""
+    for part, weight in linear_parts(branch)[1] if branch.kind == "lin" else ():
+        if weight < 0 and part.kind == "div":
+            yield part, num(-weight)
+        for which in part.parts if weight < 0 and part.kind == "mul" else ():
+            if which.kind == "div":
+                others = list(part.parts)
+                others.remove(which)
+                yield which, scale(product(others), -weight)
 
 
 def _parts(term: Term) -> list[Term]:

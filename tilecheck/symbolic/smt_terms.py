@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import gcd
+from operator import attrgetter
 from typing import Literal
 
 from tilecheck.symbolic.smt_nodes import Symbol, Term, intern
@@ -24,6 +25,10 @@ from tilecheck.symbolic.smt_nodes import Symbol, Term, intern
 
 TRUE = intern("true", boolean=True)
 FALSE = intern("false", boolean=True)
+
+
+_serial = attrgetter("serial")
+_MOST_NEGATED = 64
 
 
 def num(value: int) -> Term:
@@ -58,12 +63,12 @@ def _linear(term: Term) -> tuple[int, dict[Term, int]]:
 
 
 def _sum(const: int, weights: Mapping[Term, int]) -> Term:
-    items = sorted(((t, w) for t, w in weights.items() if w), key=lambda item: item[0].serial)
-    if not items:
+    atoms = sorted([t for t, w in weights.items() if w], key=_serial)
+    if not atoms:
         return num(const)
-    if const == 0 and len(items) == 1 and items[0][1] == 1:
-        return items[0][0]
-    return intern("lin", tuple(t for t, _ in items), const, tuple(w for _, w in items))
+    if const == 0 and len(atoms) == 1 and weights[atoms[0]] == 1:
+        return atoms[0]
+    return intern("lin", tuple(atoms), const, tuple([weights[t] for t in atoms]))
 
 
 def add(left: Term, right: Term) -> Term:
@@ -314,7 +319,7 @@ def _gather(kind: Literal["and", "or"], parts: Iterable[Term]) -> Term:
                 return stop
             if item is skip or item in seen:
                 continue
-            if neg(item) in seen:
+            if _is_small(item) and neg(item) in seen:
                 return stop
             seen[item] = None
     if not seen:
@@ -322,6 +327,11 @@ def _gather(kind: Literal["and", "or"], parts: Iterable[Term]) -> Term:
     if len(seen) == 1:
         return next(iter(seen))
     return intern(kind, tuple(seen), boolean=True)
+
+
+def _is_small(item: Term) -> bool:
+    """Whether it is worth while to write down the negation of `item`: sums of hundreds of terms hardly ever meet theirs."""
+    return item.kind != "ge" or len(item.parts[0].parts) <= _MOST_NEGATED
 
 
 def conj(*parts: Term) -> Term:

@@ -25,19 +25,18 @@ from tilecheck.ir.kernel import (
     TupleExpr,
     Unary,
 )
+from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, BarrierValue, Load, SliceExpr, SubArray, ThreadVar, Warp
 from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
-from tilecheck.symbolic.smt_symbols import give_fact
-from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, ne, neg, num, truth, value_of
-from tilecheck.verify import scalars
+from tilecheck.symbolic.smt_terms import FALSE, TRUE, conj, disj, eq, mod, neg, num, truth, value_of
+from tilecheck.verify import lanes, scalars
 from tilecheck.verify.casts import WHOLE_CASTS, cast
 from tilecheck.verify.locks import note_atomic
-from tilecheck.verify.masks import FULL_MASK, is_full
-from tilecheck.verify.memory import Cut, FromEnd, Position, load, place, record
+from tilecheck.verify.memory import Cut, FromEnd, Position, captured_array, load, place, record
 from tilecheck.verify.overflow import observe, observe_shift
 from tilecheck.verify.phases import cross
-from tilecheck.verify.run import AXES, WARP_LANES, BarrierPoint, Run, State, Ticket
+from tilecheck.verify.run import AXES, WARP_LANES, Run, State, Ticket
 from tilecheck.verify.values import (
     Check,
     Items,
@@ -52,6 +51,7 @@ from tilecheck.verify.values import (
     as_int,
     merge,
     views,
+    whole,
 )
 from tilecheck.verify.verdict import Property
 
@@ -106,7 +106,8 @@ def evaluate(run: Run, state: State, expr: Node) -> Value:
         case Atomic():
             return _atomic(run, state, expr)
         case Warp():
-            return _warp(run, state, expr)
+            mask = as_int(evaluate(run, state, expr.mask)) if expr.mask is not None else None
+            return lanes.meet(run, state, expr, mask, [evaluate(run, state, operand) for operand in expr.operands])
         case BarrierValue(predicate=predicate):
             evaluate(run, state, predicate)
             cross(run, state, Level.BLOCK, expr, f"syncthreads_{expr.op}")
@@ -139,6 +140,8 @@ def _name(run: Run, state: State, name: str) -> Value:
         return found
     if run.is_assigned(name):
         return Unknown(f"`{name}` may be unbound")
+    if name in run.usage.captured:
+        return whole(captured_array(run, name))
     if name not in run.constants:
         run.constants[name] = run.symbols.fresh(name, Level.GRID, Taint.HAVOC, *INT64)
     return Scalar(run.constants[name])
@@ -315,30 +318,6 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     return Scalar(old, Kind.INT if whole else Kind.FLOAT)
 
 
-def _warp(run: Run, state: State, expr: Warp) -> Value:
-    mask = as_int(evaluate(run, state, expr.mask)) if expr.mask is not None else None
-    operands = [evaluate(run, state, operand) for operand in expr.operands]
-    if run.recording and run.only_tags is None and expr.op != "activemask":
-        run.warp_ops.append(BarrierPoint(Level.WARP, state.guard, expr, expr.op, mask))
-    full = mask is not None and is_full(mask)
-    if expr.op == "activemask":
-        active = run.symbols.fresh("active lanes", Level.THREAD, Taint.DATA, 0, FULL_MASK)
-        run.active_masks[active] = state.guard
-        return Scalar(active)
-    if expr.op in ("all", "any", "eq"):
-        level = Level.WARP if full else Level.THREAD
-        return Truth(run.symbols.fresh(expr.op, level, Taint.DATA, boolean=True))
-    if expr.op == "ballot" and operands:
-        predicate = scalars.truth_of(run.symbols, operands[0])
-        votes = run.symbols.fresh("votes", Level.WARP if full else Level.THREAD, Taint.DATA, 0, 2**32 - 1)
-        run.ballots[votes] = predicate
-        return Scalar(votes)
-    level = Level.THREAD
-    first = operands[0] if operands else None
-    kind = first.kind if isinstance(first, Scalar) and not expr.op.startswith("match") else Kind.INT
-    return Scalar(run.symbols.fresh(expr.op, level, Taint.DATA), kind)
-
-
 def _call(run: Run, state: State, expr: OpCall) -> Value:
     name = expr.op.rpartition(".")[2]
     args = [evaluate(run, state, arg) for arg in expr.args]
@@ -374,19 +353,21 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     if name == "pow" and len(args) == 2:
         return scalars.binary(run.symbols, "**", args[0], args[1])
     if name == "popc" and len(args) == 1:
-        rank = _warp_rank(run, args[0])
+        rank = lanes.rank_of(run, args[0])
         if rank is not None:
             return rank
     for arg in args:
         if views(arg):
-            return _opaque_call(run, expr, name)
+            return _opaque_call(run, expr, name, args)
     result = scalars.opaque(run.symbols, f"call {expr.op}", *args)
     if name in _WHOLE_RESULTS and isinstance(result, Scalar):
         return Scalar(result.term)
     return result
 
 
-def _opaque_call(run: Run, expr: OpCall, name: str) -> Value:
+def _opaque_call(run: Run, expr: OpCall, name: str, args: Sequence[Value]) -> Value:
+    if name == "getattr" and all(not view.array.written for arg in args for _, view in views(arg)):
+        return scalars.opaque(run.symbols, show(expr))
     if name in ("strides", "nbytes", "itemsize", "dtype"):
         return Scalar(run.symbols.fresh(name, Level.GRID, Taint.HAVOC))
     run.gap(f"`{name}` of an array", expr, Property.RACE_FREE, Property.IN_BOUNDS, Property.SHARED_INITIALISED)
@@ -404,24 +385,3 @@ def _reshaped(name: str, value: Value) -> Value:
         if all(isinstance(axis, Stretch) for axis in view.axes):
             return Unknown("a transposed view")
     return Unknown(f"`{name}` of an array")
-
-
-def _warp_rank(run: Run, value: Value) -> Value | None:
-    """`popc(votes)` and `popc(votes & lanes below mine)`: a count, and a rank no two voters of a warp share."""
-    term = as_int(value)
-    if term is None:
-        return None
-    votes = next((s for s in term.symbols for t in run.ballots if t.symbol is s), None)
-    if votes is None:
-        return None
-    ballot = next(t for t in run.ballots if t.symbol is votes)
-    count = run.symbols.apply("popc", Level.GRID, (ballot,), Taint.DATA, 0, WARP_LANES, label="voters")
-    if term is ballot:
-        return Scalar(count)
-    below = scalars.power_of_two(run.symbols, mod(run.dims.linear, num(WARP_LANES)))
-    if term is mod(ballot, below):
-        rank = run.symbols.apply("rank", Level.GRID, (ballot, mod(run.dims.linear, num(WARP_LANES))), Taint.DATA, 0, 31)
-        give_fact(rank, disj(neg(run.ballots[ballot]), ne(rank, count)))
-        run.ranks[rank] = run.ballots[ballot]
-        return Scalar(rank)
-    return None

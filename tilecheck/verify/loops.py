@@ -41,6 +41,7 @@ from tilecheck.symbolic.smt_terms import (
     product,
     rebuild,
     sub,
+    substitute,
     value_of,
 )
 from tilecheck.verify import loop_forms, phases, told
@@ -185,6 +186,7 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     if any(isinstance(inner, Atomic) for inner in walk(*this.node.body)):
         head.locks = frozenset()
     wrap = run.new_tag("round ")
+    noted = len(run.observations)
     if this.scope is not None:
         first = eq(counter, ZERO)
         fresh = {s: {wrap: TRUE} for s in phases.SCOPES}
@@ -202,9 +204,7 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     frame = Frame(depth, True)
     cond = TRUE
     if isinstance(this.node, While):
-        noted = len(run.observations)
         cond = truth_at(run, head, this.node.cond)
-        _after_a_round(run, counter, cond, mark, noted)
         head.path = (*head.path, cond)
         if this.scope is None and any(s.taint is Taint.DATA for s in closure([cond])):
             assert counter.symbol is not None
@@ -213,6 +213,8 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
         cond = entered[0]
         head.env[this.node.target] = Scalar(position)
     _walk_body(run, this, head, frame)
+    went_on = [cond, *(neg(substitute(e, {alive: TRUE}) if alive is not None else e) for e in frame.exits)]
+    _after_a_round(run, counter, went_on, mark, noted)
     head.path = (*this.before.path, *entered, *((cond,) if not this.counted else ()))
     if frame.exits:
         head.path = (*head.path, neg(disj(*frame.exits)))
@@ -221,10 +223,13 @@ def walk_round(run: Run, this: Loop, record: bool) -> Round:
     return Round(head, heads, counter, position, cond, frame, wrap, mark, alive)
 
 
-def _after_a_round(run: Run, counter: Term, cond: Term, mark: int, noted: int) -> None:
-    """What is observed in the condition of a `while` from the second round on, is so because it held a round earlier."""
-    if {s for s in cond.symbols if s.order > mark} <= {counter.symbol}:
-        again = disj(eq(counter, ZERO), one_earlier(cond, counter))
+def _after_a_round(run: Run, counter: Term, went_on: Sequence[Term], mark: int, noted: int) -> None:
+    """What is observed in a round from the second on, is so because the one before went on: its condition held, and it
+    left no way out.
+    """
+    held = [t for t in went_on if {s for s in t.symbols if s.order > mark} <= {counter.symbol}]
+    if held and len(run.observations) > noted:
+        again = disj(eq(counter, ZERO), conj(*(one_earlier(t, counter) for t in held)))
         run.observations[noted:] = [replace(o, guard=conj(o.guard, again)) for o in run.observations[noted:]]
 
 

@@ -242,6 +242,20 @@ def array_parameter(run: Run, name: str, rank: int, shape: tuple[int | None, ...
     return Array(name, "global", tuple(extents))
 
 
+def captured_array(run: Run, name: str) -> Array:
+    """An array of the enclosing Python scope that the kernel captures: of its extents nothing is known."""
+    known = run.arrays.get(name)
+    if known is not None:
+        return known
+    rank = run.usage.local_rank(name)
+    labels = [f"{name}.size"] if rank == 1 else [f"{name}.shape[{axis}]" for axis in range(rank)]
+    extents = [run.symbols.fresh(label, Level.GRID, Taint.HAVOC, 0) for label in labels]
+    made = Array(name, "global", tuple(extents), written=name in run.usage.written)
+    made.whole_numbers = name in run.usage.whole_numbers
+    run.arrays[name] = made
+    return made
+
+
 def counter(run: Run, label: str, level: Level, low: Term, high: Term) -> Term:
     """A symbol in [low, high)."""
     made = run.symbols.fresh(label, level, Taint.NONE, low.low)

@@ -23,7 +23,7 @@ from tilecheck.ir.printer import show
 from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Symbol, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure
-from tilecheck.symbolic.smt_terms import conj, disj, ge, gt, le, lt, mul, num, variable
+from tilecheck.symbolic.smt_terms import conj, disj, ge, gt, implies, le, lt, mul, neg, num, variable
 from tilecheck.verify.condition import Condition, words
 from tilecheck.verify.conditions import Conditions, fewest
 from tilecheck.verify.pairs import Question, about_one
@@ -38,7 +38,7 @@ _QUERY_MS = 400
 _INT32 = (-(2**31), 2**31 - 1)
 # No thread lives for more rounds of a loop that does not count; few launches have more blocks along an axis.
 _ROUNDS = 2**31
-_BLOCKS = 2**22
+_BLOCKS = 2**21
 _SHIFTS = (0, 63)
 # What the index of an access alone decides; the bounds of arrays keep it in range where those are shown.
 INDEXED = (Property.RACE_FREE, Property.SHARED_INITIALISED)
@@ -46,7 +46,8 @@ INDEXED = (Property.RACE_FREE, Property.SHARED_INITIALISED)
 
 def observe(run: Run, state: State, node: Node, *values: Value, index: bool = False) -> None:
     """Note that the size of `values` matters at `state`; `index` if they are positions of an access."""
-    if not run.recording or run.only_tags is not None:
+    if not run.recording or run.only_tags is not None or run.kernel.track == "cutile":
+        # cuTile counts in 32 bits: what a launch overflows is found there (`cutile.py`), and assumed not to happen here.
         return
     for value in values:
         term = None if isinstance(value, Scalar) and value.kind is Kind.FLOAT else as_int(value)
@@ -61,7 +62,7 @@ def observe(run: Run, state: State, node: Node, *values: Value, index: bool = Fa
 
 def observe_shift(run: Run, state: State, node: Node, value: Value) -> None:
     """Note that something is shifted by `value` bits at `state`: by less than none or more than 63 is not defined."""
-    term = as_int(value)
+    term = as_int(value) if run.kernel.track != "cutile" else None
     if run.recording and run.only_tags is None and term is not None and not fits(term, limits=_SHIFTS):
         run.observations.append(Observation(term, state.guard, node, limits=_SHIFTS))
 
@@ -84,14 +85,20 @@ def suspects(run: Run, excuses: Conditions) -> Iterator[Suspect]:
             if known is None or known.index:
                 wanted[key] = seen
     everything = list(wanted.values())
+    # What fits under conditions, which the properties that it matters to then have, may be what bounds the next value.
+    settled: list[Term] = []
     for start in range(0, len(everything), _BATCH):
         chunk = everything[start : start + _BATCH]
-        if run.solver.refutes(_ask(run, [disj(*(conj(s.guard, _outside(s)) for s in chunk))]).formulas):
+        if run.solver.refutes(_ask(run, [*settled, disj(*(conj(s.guard, _outside(s)) for s in chunk))]).formulas):
             continue
         for seen in chunk:
-            question = _ask(run, [seen.guard, _outside(seen)])
-            if not run.solver.refutes(question.formulas):
-                yield from _judged(run, seen, question, excuses)
+            question = _ask(run, [*settled, seen.guard, _outside(seen)])
+            if run.solver.refutes(question.formulas):
+                continue
+            made = list(_judged(run, seen, question, excuses))
+            if not seen.index and all(suspect.standing is Standing.EXCUSED for suspect in made):
+                settled.append(implies(seen.guard, neg(_outside(seen))))
+            yield from made
 
 
 def _judged(run: Run, seen: Observation, question: Question, excuses: Conditions) -> Iterator[Suspect]:
@@ -122,7 +129,7 @@ def _properties(run: Run, seen: Observation) -> list[Property]:
 def _conditions(run: Run, seen: Observation, assumed: Sequence[Term]) -> tuple[Condition, ...]:
     """The fewest scalars of 32 bits, without or with a grid of ordinary size, that keep the value in range; () if none do."""
     scalars = sorted((s for s in _inputs(seen.term) if _is_scalar(s)), key=lambda s: s.name)
-    rounds = {s: (0, _ROUNDS) for s in closure([seen.term]) if _is_round(s)}
+    rounds = {s: (0, _ROUNDS) for s in seen.term.symbols if s.name.startswith("round")}
     grids = [g for at, g in zip(run.dims.at, run.dims.grid, strict=True) if at.symbol in seen.term.symbols and g.symbol]
     blocks = {at.symbol: (0, _BLOCKS - 1) for at in run.dims.at if at.symbol is not None}
     if seen.limits == _SHIFTS:
@@ -135,7 +142,11 @@ def _conditions(run: Run, seen: Observation, assumed: Sequence[Term]) -> tuple[C
         if fits(seen.term, {**rounds, **ends, **limits, **(blocks if wide else {})}, seen.limits):
             made = [_at_most(variable(s), _INT32[1]) for s, (_, high) in ranges.items() if high > _INT32[1]]
             made += [_at_least(variable(s), _INT32[0]) for s, (low, _) in ranges.items() if low < _INT32[0]]
-            return (*made, *(_at_most(g, _BLOCKS) for g in wide))
+            made += [_at_most(g, _BLOCKS) for g in wide]
+            counted = [gt(variable(s), num(_ROUNDS)) for s in rounds if not _is_round(s)]
+            asked = _ask(run, [seen.guard, disj(*counted), *assumed, *(c.term for c in made)])
+            if not counted or run.solver.refutes(asked.formulas, _QUERY_MS):
+                return tuple(made)
     return ()
 
 

@@ -105,12 +105,12 @@ def _attempt(
             found.extend(room(run, proof.conditions))
         except OutOfBudget:
             late.add(name)
+    _retry(proof)
     try:
         for suspect in overflow.suspects(run, proof.conditions):
             proof.suspects[suspect.property].append(suspect)
     except OutOfBudget:
         late.update(Property)
-    _retry(proof)
     proof.faults = _side_findings(run, kernel)
     replayer = Replayer(kernel, entry, launch, begun + budget)
     for name in Property:

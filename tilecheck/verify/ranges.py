@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
-from tilecheck.symbolic.smt_terms import ONE, add, factors, linear_parts, mul, num, scale, sub
+from tilecheck.symbolic.smt_symbols import closure
+from tilecheck.symbolic.smt_terms import ONE, add, factors, linear_parts, mul, num, scale, sub, variable
 from tilecheck.verify.run import Dims
 from tilecheck.verify.scalars import HELD
 
@@ -34,9 +35,18 @@ def fits(term: Term, ranges: Ranges = MappingProxyType({}), limits: tuple[int, i
 
 def modest(term: Term) -> set[str] | None:
     """The scalars that have to be below 2**60 for `term` to fit into 64 bits; None if that is not enough."""
-    large = [s for s in term.symbols if s.taint is Taint.INPUT and s.high is not None and s.high > MODEST]
-    ranges = {s: (max(-MODEST, s.low or -MODEST), MODEST) for s in large}
-    return {s.name for s in large} if fits(term, ranges) else None
+    large = [s for s in term.symbols if _is_large(s)]
+    ranges = {s: (-MODEST if s.low is None else max(-MODEST, s.low), MODEST) for s in large}
+    if not fits(term, ranges):
+        return None
+    # The rounds of a loop are as many as the scalars in its bounds say.
+    named = {s for s in closure(variable(s) for s in large) if s.taint is Taint.INPUT and _is_large(s)}
+    return {s.name for s in named}
+
+
+def _is_large(symbol: Symbol) -> bool:
+    counts = symbol.taint is Taint.INPUT or symbol.name.startswith("round")
+    return counts and symbol.high is not None and symbol.high > MODEST
 
 
 def _span(term: Term, ranges: Ranges, known: dict[Term, tuple[int, int]]) -> tuple[int, int]:

@@ -112,7 +112,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
 
 def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
-    from tilecheck.verify import contract, promotion
+    from tilecheck.verify import call_sites, contract, promotion
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.prove import prove
     from tilecheck.verify.ranges import MODEST
@@ -142,6 +142,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest)
     assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
+    needed = [condition for answer in verdicts.values() for condition in answer.conditions]
     return SimtReport(
         kernel,
         tuple(assumptions),
@@ -153,6 +154,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
             *contract.faults(kernel, usage),
             *promotion.promotions(kernel, usage, launches),
             *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
+            *(call_sites.broken(kernel, launches, needed) if kernel.track == "simt" else ()),
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
     )

@@ -79,6 +79,8 @@ class Usage:
         mentioned = {n.id for n in self.nodes if isinstance(n, Name)}
         open_ones = {p.name for p in kernel.params if isinstance(p, ScalarParam) and p.kind is None}
         self.unseen = frozenset(open_ones - mentioned)
+        # Arrays of the enclosing Python scope, which a kernel may capture.
+        self.captured = frozenset(self._find_captured())
         self._roots: dict[str, frozenset[str]] = {}
         self.axes = frozenset(self._used_axes())
         self.unsafe = any(isinstance(n, OpCall) and n.op == "unsafe" for n in self.nodes)
@@ -109,7 +111,8 @@ class Usage:
     def _roots_of(self, name: str, seen: tuple[str, ...]) -> frozenset[str]:
         if name in self._roots:
             return self._roots[name]
-        own = frozenset({name}) if name in self.parameters or name in self.allocated else frozenset()
+        known = name in self.parameters or name in self.allocated or name in self.captured
+        own = frozenset({name}) if known else frozenset()
         if name in seen:
             return own
         result = own
@@ -128,7 +131,8 @@ class Usage:
             if isinstance(node, Store | Atomic | FillSlice):
                 found |= self.roots(node.array)
             elif isinstance(node, Unread):
-                found |= self.parameters | self.allocated if node.touches is None else set(node.touches)
+                everything = self.parameters | self.allocated | self.captured
+                found |= everything if node.touches is None else set(node.touches)
                 for name in node.touches or ():
                     found |= self._roots_of(name, ())
         return found
@@ -182,13 +186,21 @@ class Usage:
             if isinstance(node, ThreadVar):
                 yield node.kind, node.axis or ""
 
+    def _find_captured(self) -> Iterator[str]:
+        known = {p.name for p in self.kernel.params}
+        for node in self.nodes:
+            if isinstance(node, Load | Store | Atomic | FillSlice | SubArray | Extent) and isinstance(node.array, Name):
+                name = node.array.id
+                if name not in known and not self.binds(name):
+                    yield name
+
     def local_rank(self, name: str) -> int:
         """The rank that the use of an allocation shows, at least 1."""
         return self.ranks.get(name, 1)
 
     def _find_ranks(self) -> dict[str, int]:
         """The rank of every array, as far as its use shows it; at least 1."""
-        ranks: dict[str, int] = dict.fromkeys(self.parameters | self.allocated, 1)
+        ranks: dict[str, int] = dict.fromkeys(self.parameters | self.allocated | self.captured, 1)
 
         def see(target: Node, rank: int) -> None:
             while True:

@@ -423,7 +423,7 @@ class CUDADevice:
         kernel, or makes what this driver does not load.
         """
         self.device.enter()
-        wish = preference(report.kernel)
+        wish = preference(report.kernel, report.types)
         if wish.compiler == "tile-ir":
             try:
                 return tile_ir(self.device, report, key)

@@ -58,13 +58,14 @@ def lower(
     *,
     maps: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
+    resident: int | None = None,
     capability: tuple[int, int] = (8, 0),
     warpgroups: bool = True,
 ) -> Lowered:
     """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
     parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
 
-    Loads run ahead as far as the shared memory of `capability` allows. `warpgroups` may compute the products where the
+    `threads` of a block and `resident` blocks of a multiprocessor replace the plan's choice. Loads run ahead as far as the shared memory of `capability` allows. `warpgroups` may compute the products where the
     device has them.
     """
 
@@ -81,6 +82,7 @@ def lower(
             low = attempt(depth)
             if depth.fits(capability, low.out.shared_bytes):
                 break
+    low.plan.resident = min(resident or low.plan.resident, 2048 // low.plan.threads)
     return _lowered(low)
 
 

@@ -216,13 +216,21 @@ def cast_all(builder: ir.IRBuilder, source: str, target: str, values: Sequence[V
 
 def pack(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
     """Neighbouring elements as one vector for a wide access; elements under 32 bits travel as words, because NVVM splits
-    longer vectors of short elements.
+    longer vectors of short elements, and would make one of a cast and its store.
     """
+    words = _words(values[0].type, len(values))
+    if isinstance(words, ir.VectorType) and values[0].type == I16:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        return _vector(builder, [call_asm(builder, "mov.b32 $0, {$1, $2};", I32, "=r,h,h", *pair) for pair in pairs])
+    vector = _vector(builder, values)
+    return vector if words is None else builder.bitcast(vector, words)
+
+
+def _vector(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
     vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
     for i, value in enumerate(values):
         vector = builder.insert_element(vector, value, I32(i))
-    words = _words(values[0].type, len(values))
-    return vector if words is None else builder.bitcast(vector, words)
+    return vector
 
 
 def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> list[Value]:
@@ -237,11 +245,8 @@ def unpack(builder: ir.IRBuilder, vector: Value, kind: ir.Type, count: int) -> l
 
 def _opaque(builder: ir.IRBuilder, vector: Value, words: ir.VectorType) -> Value:
     """`vector` by a way that NVVM does not see through: it would fold the elements into the load and split that in two."""
-    same: Value = ir.Constant(words, ir.Undefined)
-    for i in range(words.count):
-        word = call_asm(builder, "mov.b32 $0, $1;", I32, "=r,r", builder.extract_element(vector, I32(i)))
-        same = builder.insert_element(same, word, I32(i))
-    return same
+    parts = [builder.extract_element(vector, I32(i)) for i in range(words.count)]
+    return _vector(builder, [call_asm(builder, "mov.b32 $0, $1;", I32, "=r,r", part) for part in parts])
 
 
 def packed_type(kind: ir.Type, count: int) -> ir.Type:

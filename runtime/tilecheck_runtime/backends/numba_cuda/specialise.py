@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilecheck.ir.compilers import products
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand
@@ -82,15 +83,29 @@ def _facts(known: TensorKey) -> Facts:
     return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned)
 
 
-def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
-    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
+def lowered_for(report: TileReport, key: Key, capability: tuple[int, int]) -> Lowered:
+    """The generated module of one specialisation. Raises `NoLowering` for what has no lowering."""
     kernel = report.kernel
     maps = {
         param.name: known.map_shape
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    lowered = lower(report, facts_of(kernel, key), maps=maps, capability=capability)
+    hints = {} if products(kernel) else dict(key.hints)
+    warps = hints.get("num_warps")
+    return lower(
+        report,
+        facts_of(kernel, key),
+        maps=maps,
+        threads=None if warps is None else 32 * warps,
+        resident=hints.get("occupancy"),
+        capability=capability,
+    )
+
+
+def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
+    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
+    lowered = lowered_for(report, key, capability)
     binary = build(
         lowered.name,
         lowered.source,

@@ -59,7 +59,7 @@ from tilecheck.ir.types import (
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.tile_ir import functions
 from tilecheck_runtime.backends.tile_ir.mapped import for_indices
-from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
+from tilecheck_runtime.backends.tile_ir.rows import SPECIAL, shown
 from tilecheck_runtime.backends.tile_ir.texts import Texts
 from tilecheck_runtime.backends.tile_ir.words import (
     CALLS,
@@ -328,6 +328,8 @@ class Lowering(Texts):
                 text = self.expr(call)
                 with self.block("if ok:"):
                     self.line(text)
+            case Do(value=OpCall(op="print", args=args)):
+                self.line(f"ct.print({', '.join(shown(self, value) for value in args)})")
             case If(cond=cond, then=then, other=other):
                 with self.block(f"if {self.expr(cond)}:"):
                     self.body(then)
@@ -414,6 +416,7 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
                 raise NoLowering(f"a tile extent of {odd[0]}, which is no power of two", node)
     if low.checks:
         low.line("ok = True")
+    low.block_order()
     low.body(kernel.body)
     parameters = tuple(low.variable(p.name) for p in kernel.params)
     if low.checks:

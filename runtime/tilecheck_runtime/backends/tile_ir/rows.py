@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tilecheck.ir.kernel import (
@@ -16,7 +16,9 @@ from tilecheck.ir.kernel import (
     TupleExpr,
 )
 from tilecheck.ir.types import (
+    DimType,
     ScalarType,
+    StrType,
     SubTilesType,
     TensorType,
     TileType,
@@ -173,12 +175,37 @@ def _concat(low: Lowering, node: OpCall) -> str:
     axis = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("axis")
     at = low.constant_int(axis) % len(_shape(low, node)) if axis is not None else 0
     texts = [low.expr(item) for item in parts.items]
-    shapes = {low.shape(_tile(low, item)) for item in parts.items}
-    if len(shapes) > 1 or len(texts) & (len(texts) - 1):
-        raise NoLowering(f"`concat` of {len(texts)} tiles of {len(shapes)} shapes", node)
-    while len(texts) > 1:
-        texts = [f"ct.cat(({a}, {b}), {at})" for a, b in zip(texts[::2], texts[1::2], strict=True)]
-    return texts[0]
+    extents = [low.shape(_tile(low, item))[at] for item in parts.items]
+    joined = _joined(texts, extents, at)
+    if joined is None:
+        raise NoLowering(f"`concat` of tiles of {', '.join(map(str, extents))} along axis {at}", node)
+    return joined
+
+
+def _joined(texts: Sequence[str], extents: Sequence[int], axis: int) -> str | None:
+    """The tiles one behind the other, joined two at a time so that every extent on the way is a power of two; None if
+    there is no such order.
+    """
+    if len(texts) == 1:
+        return texts[0]
+    for cut in range(1, len(texts)):
+        if all((part & (part - 1)) == 0 for part in (sum(extents[:cut]), sum(extents[cut:]))):
+            left, right = _joined(texts[:cut], extents[:cut], axis), _joined(texts[cut:], extents[cut:], axis)
+            if left is not None and right is not None:
+                return f"ct.cat(({left}, {right}), {axis})"
+    return None
+
+
+def shown(low: Lowering, value: Expr) -> str:
+    """An argument of `print`: texts and constants as text, numbers in a format that it has."""
+    kind = low.types[value]
+    if isinstance(kind, StrType | ScalarType | DimType):
+        known = kind.extent if isinstance(kind, DimType) else kind.value
+        return low.expr(value) if known is None else repr(str(known))
+    if not isinstance(kind, TileType):
+        raise NoLowering("`print` of what is neither text, number nor tile", value)
+    wanted = "int32" if kind.dtype.kind == "bool" else "float32" if kind.dtype.name in NARROW else None
+    return low.expr(value) if wanted is None else f"ct.astype({low.expr(value)}, ct.{wanted})"
 
 
 def _places(low: Lowering, node: OpCall, mask: Expr | None) -> tuple[str, str, str | None]:
@@ -301,7 +328,7 @@ SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "load_tile": lambda low, node: low.load(node),
     "load_like": lambda low, node: low.load(node),
     "num_tiles": _num_tiles,
-    "block_id": lambda low, node: f"ct.bid({low.constant_int(node.args[0])})",
+    "block_id": lambda low, node: low.bid(low.constant_int(node.args[0])),
     "num_blocks": lambda low, node: f"ct.num_blocks({low.constant_int(node.args[0])})",
     "zeros": lambda low, node: f"ct.zeros({_shape(low, node)}, {_dtype(low, node)})",
     "ones": lambda low, node: f"ct.ones({_shape(low, node)}, {_dtype(low, node)})",

@@ -101,7 +101,7 @@ def compile_for(report: TileReport, key: Key, architecture: str) -> tuple[Lowere
         for param, known in zip(kernel.params, key.arguments, strict=True)
         if known is not None and known.map_shape is not None
     }
-    hints = dict(key.hints)
+    hints = {name: value for name, value in key.hints if name != "num_warps"}
     lowered = lower(report, maps, latency=hints.get("latency"))
     scalars = {p.name: SCALARS[scalar_kind(p)][0] for p in kernel.params if isinstance(p, ScalarParam)}
     return lowered, *compile_cubin(lowered, kernel, facts_of(kernel, key), scalars, architecture, hints)

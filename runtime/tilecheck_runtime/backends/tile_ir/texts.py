@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from tilecheck.ir.compilers import PRODUCTS
 from tilecheck.ir.kernel import (
     Assert,
+    Binary,
     Const,
     DimRef,
     Expr,
@@ -30,6 +32,9 @@ from tilecheck.ir.types import (
 from tilecheck.verify.tile import TileReport
 from tilecheck.verify.tile_report import CHECKED
 from tilecheck_runtime.backends.tile_ir.words import ASSERTING, PADDING, NoLowering
+
+# Rows of tiles that the blocks of a matrix product finish before they go on to the next rows.
+BAND = 8
 
 
 class Texts:
@@ -52,6 +57,7 @@ class Texts:
         self.checks = has_checks(report)
         self._indent = 1
         self._inlined = 0
+        self.banded = not maps and _of_products(report)
         self.own = {
             t.name: tuple(self.extent(e) for e in t.shape)
             for t in self.types.values()
@@ -95,14 +101,35 @@ class Texts:
             return self.extent(kind.extent)
         raise AssertionError("not a constant")
 
+    def bid(self, axis: int) -> str:
+        """The block's own number along `axis`."""
+        return f"b{axis}__" if self.banded and axis < 2 else f"ct.bid({axis})"
+
+    def block_order(self) -> None:
+        """Blocks of a matrix product find their tile in bands of rows, so that those which run together share what they
+        load; every block still has one tile of its own.
+        """
+        if not self.banded:
+            return
+        for text in (
+            "rows__, columns__ = ct.num_blocks(0), ct.num_blocks(1)",
+            "number__ = ct.bid(0) + rows__ * ct.bid(1)",
+            f"first__ = number__ // ({BAND} * columns__) * {BAND}",
+            "number__ = number__ - first__ * columns__",
+            f"height__ = min({BAND}, rows__ - first__)",
+            "b1__ = number__ // height__",
+            "b0__ = first__ + number__ - b1__ * height__",
+        ):
+            self.line(text)
+
     def block_index(self, rank: int) -> str:
-        return "(" + "".join(f"ct.bid({axis}), " for axis in range(rank)) + ")"
+        return "(" + "".join(f"{self.bid(axis)}, " for axis in range(rank)) + ")"
 
     def sub_array(self, array: str) -> str:
         """The block's own tile of `array` as an array of its own, clipped at the array's edge."""
         text = self.variable(array)
         for axis, tile in enumerate(self.own[array]):
-            start = f"ct.bid({axis}) * {tile}"
+            start = f"{self.bid(axis)} * {tile}"
             stop = f"min({start} + {tile}, {self.variable(array)}.shape[{axis}])"
             text = f"{text}.slice(axis={axis}, start={start}, stop={stop})"
         return text
@@ -121,7 +148,7 @@ class Texts:
     def fault_unless(self, test: str, line: int) -> None:
         """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
         with self.block(f"if ok & ct.bitwise_not({test}):"):
-            number = "ct.bid(0) + ct.num_blocks(0) * (ct.bid(1) + ct.num_blocks(1) * ct.bid(2))"
+            number = f"{self.bid(0)} + ct.num_blocks(0) * ({self.bid(1)} + ct.num_blocks(1) * ct.bid(2))"
             self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
             self.line("ok = False")
 
@@ -131,6 +158,14 @@ class Texts:
         if pad == 0:
             return "ZERO"
         raise NoLowering(f"a padding of {pad}", call)
+
+
+def _of_products(report: TileReport) -> bool:
+    """Whether a kernel multiplies matrices, and its blocks write matrices."""
+    nodes = [node for node in walk(*report.kernel.body) if isinstance(node, OpCall | Binary)]
+    written = [t for t in report.types.values() if isinstance(t, TensorType) and t.access == "Mut"]
+    ranks = {len(t.shape) for t in written if t.shape is not None}
+    return ranks == {2} and any(node.op in PRODUCTS for node in nodes)
 
 
 def has_checks(report: TileReport) -> bool:
