@@ -12,8 +12,8 @@ a gather, scatter or atomic loops over the lanes of its index.
 
 What only tiles have stays in the IR as effectless calls, for `verify/cutile*.py`: `whole_tiles(extent, tile)` where a load
 without padding is mixed along an axis, `fits_int32(value)` for 32-bit index arithmetic, `stores_tile(array, place,
-extents)` behind a tile store, `tile_extents(extent, ...)` where a tile gets a shape that is not plainly powers of two, and
-`ranks_differ(index, tile)`.
+extents)` behind a tile store, `tile_extents(extent, ...)` where a tile gets a shape that is not plainly powers of two,
+`ranks_differ(index, tile)`, and `takes_dtype(array, dtype)` where a tile of a known dtype is written.
 """
 
 from __future__ import annotations

@@ -300,6 +300,8 @@ class TileFunctions(TileShapes):
         first = self.tile_of(values[0]) if values else None
         if name in _SAME_LANES and values:
             wide = any("int64" in str(self.static(a.value)) for a in node.args)
+            if name == "astype" and first is not None and not wide:
+                return self.tile_value(span, replace(first, kind=self.kind_of(argument(1, "dtype"))))
             if not wide:
                 return values[0]
             if first is None:
@@ -321,11 +323,14 @@ class TileFunctions(TileShapes):
             second = values[1] if name != "mma_scaled" else values[2]
             self._mixed(values[0], -1, span)
             self._mixed(second, -2, span)
-            return self.tile_value(span, Tile(self._product(first, self.tile_of(second))))
+            sums = self.tile_of(values[2]) if name == "mma" and len(values) > 2 else None
+            kind = sums.kind if sums is not None else None
+            return self.tile_value(span, Tile(self._product(first, self.tile_of(second)), kind=kind))
         if name in _REDUCTIONS and values:
             return self._reduction(name, values[0], argument(1, "axis"), given.get("keepdims"), span)
         if name in _NULLARY:
-            return self._filled(name, argument(0, "shape"), argument(1, "fill_value"), span)
+            dtype = argument(2 if name == "full" else 1, "dtype")
+            return self._filled(name, argument(0, "shape"), argument(1, "fill_value"), dtype, span)
         if name in ("reshape", "broadcast_to"):
             return self._reshaped(name, values[0], self.shape_of(argument(1, "shape"), span), span)
         if name == "extract":

@@ -74,18 +74,19 @@ class CuTile(TileFunctions):
 
         origin = self._touch(view, index, tile, steps, order, clipped, span, access)
         loaded = None if padded or not clipped else Loaded(view.array, order, tile, span)
+        kind = f"of:{view.array.id}" if isinstance(view.array, Name) else None
         if origin is None:
-            return self.tile_value(span, Tile(tile, loaded), "a loaded tile")
+            return self.tile_value(span, Tile(tile, loaded, kind=kind), "a loaded tile")
         if all(map(is_one, tile)):
             element = Name(names[0], span=span)
-            return element if flat else self.tile_value(span, Tile(tile, loaded, element), "a loaded tile")
+            return element if flat else self.tile_value(span, Tile(tile, loaded, element, kind), "a loaded tile")
         at = list(origin)
         for k, extent in enumerate(tile):
             if not is_one(extent):
                 lane = OpCall("lane", (Const(len(tile) - k, span=span), extent), span=span)
                 at[order[k]] = Binary("+", at[order[k]], lane, span=span)
         lanes = self._element(view, tuple(at), clipped, span)
-        return self.tile_value(span, Tile(tile, loaded, lanes), "a loaded tile")
+        return self.tile_value(span, Tile(tile, loaded, lanes, kind), "a loaded tile")
 
     def _element(self, view: View, at: tuple[Expr, ...], clipped: bool, span: Span) -> Expr | None:
         """The element at `at`, 0 outside; None if the kernel changes the array."""
@@ -117,10 +118,18 @@ class CuTile(TileFunctions):
         shape = (one,) * rank if tile.shape == () else tile.shape
         return shape, Opaque("the stored tile", span=span)
 
+    def _kinds_meet(self, view: View, value: Expr, span: Span) -> None:
+        """Leave in the kernel that a tile of some dtype is written to an array, which has to take it."""
+        tile = self.tile_of(value)
+        if tile is not None and tile.kind is not None and isinstance(view.array, Name):
+            names = (Const(view.array.id, span=span), Const(tile.kind, span=span))
+            self.emit(Do(OpCall("takes_dtype", names, span=span), span=span))
+
     def write(self, node: cst.Call, span: Span) -> None:
         given = self._given(node, "array", "index", "tile")
         value = self.expr(given["tile"])
         view = self.view_of(given["array"])
+        self._kinds_meet(view, value, span)
         index = self._index(given["index"])
         tile, stored = self._stored(value, len(index), span)
         if tile is None:
@@ -264,6 +273,7 @@ class CuTile(TileFunctions):
             )
         value = operand if self.scalar(operand) else Opaque("scattered elements", span=span)
         if name in ("scatter", "store_advanced_indexing"):
+            self._kinds_meet(view, operand, span)
             self._each(view, items, mask, clipped, span, lambda at: Store(view.array, at, value, span=span))
             return Const(None, span=span)
         known = [item for item in items if item is not None]

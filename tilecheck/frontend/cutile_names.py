@@ -159,6 +159,8 @@ class TileNames(Lowering):
         found = met(tiles)
         if found is None:
             return None
+        if not isinstance(value, Binary | Unary):
+            found = replace(found, kind=None)
         lanes = [part if tile is None else tile.lanes for part, tile in zip(parts, tiles, strict=True)]
         known = [lane for lane in lanes if lane is not None]
         return replace(found, lanes=same_lanes(value, known) if len(known) == len(lanes) else None)
@@ -239,4 +241,5 @@ def _either(one: Tile | None, other: Tile | None) -> Tile:
         assert found is not None
         return replace(found, lanes=None)
     loaded = one.loaded if one.loaded is not None else other.loaded
-    return Tile(one.shape if texts(one.shape) == texts(other.shape) else None, loaded)
+    kind = one.kind if one.kind == other.kind else None
+    return Tile(one.shape if texts(one.shape) == texts(other.shape) else None, loaded, kind=kind)

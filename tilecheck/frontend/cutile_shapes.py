@@ -13,12 +13,14 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_names import TileNames
 from tilecheck.frontend.cutile_values import Tile, is_one, moved, texts
+from tilecheck.frontend.scopes import Ref
 from tilecheck.ir.kernel import (
     Binary,
     Const,
     Do,
     Expr,
     Extent,
+    Name,
     OpCall,
 )
 
@@ -31,7 +33,12 @@ class TileShapes(TileNames):
     """Lowering of what changes a tile's shape."""
 
     def _filled(
-        self, name: str, shape: cst.BaseExpression | None, value: cst.BaseExpression | None, span: Span
+        self,
+        name: str,
+        shape: cst.BaseExpression | None,
+        value: cst.BaseExpression | None,
+        dtype: cst.BaseExpression | None,
+        span: Span,
     ) -> Expr:
         """`zeros`, `ones` and `full`: every lane has one value."""
         extents = self.shape_of(shape, span)
@@ -39,7 +46,20 @@ class TileShapes(TileNames):
         if fill is None and value is not None:
             given = self.expr(value)
             fill = given if isinstance(given, Const) and isinstance(given.value, int) else None
-        return self.tile_value(span, Tile(extents, lanes=fill if extents is not None else None))
+        lanes = fill if extents is not None else None
+        return self.tile_value(span, Tile(extents, lanes=lanes, kind=self.kind_of(dtype)))
+
+    def kind_of(self, dtype: cst.BaseExpression | None) -> str | None:
+        """A dtype argument: `ct.float32` is `float32`, `x.dtype` is `of:x`."""
+        if dtype is None:
+            return None
+        known = self.static(dtype)
+        if isinstance(known, Ref):
+            return known.path.removeprefix("cuda.tile.")
+        if isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and isinstance(dtype.value, cst.Name):
+            named = self.called(Name(self.local(dtype.value.value) or dtype.value.value, span=self.span(dtype)))
+            return f"of:{named.id}" if isinstance(named, Name) else None
+        return None
 
     def _product(self, left: Tile | None, right: Tile | None) -> tuple[Expr, ...] | None:
         if left is None or right is None or not left.shape or not right.shape:
@@ -130,7 +150,7 @@ class TileShapes(TileNames):
                 same = texts(tuple(tile.shape[-k] for k in old)) == texts(tuple(shape[-k] for k in new))
                 if same or len(old) == len(new) == 1:
                     lanes = moved(tile.lanes, dict(zip(old, new, strict=True)))
-        return self.tile_value(span, Tile(shape, lanes=lanes))
+        return self.tile_value(span, Tile(shape, lanes=lanes, kind=tile.kind))
 
     def _mixed(self, value: Expr, axis: int | None, span: Span) -> None:
         """Lanes along `axis` (None: all) get mixed: an unpadded load must be whole there."""

@@ -38,13 +38,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What is known of a tile: its extents (None if they could not be read), the load it comes from, and the value of
-    each lane (None if that could not be read).
+    """What is known of a tile: its extents (None if they could not be read), the load it comes from, the value of each
+    lane (None if that could not be read), and its dtype: a name, or `of:x` for that of the array `x`.
     """
 
     shape: tuple[Expr, ...] | None
     loaded: Loaded | None = None
     lanes: Expr | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,11 @@ def met(tiles: list[Tile | None]) -> Tile | None:
     if not found:
         return None
     loaded = next((tile.loaded for tile in found if tile.loaded is not None), None)
+    kinds = {tile.kind for tile in found}
     shape: tuple[Expr, ...] | None = ()
     for tile in found:
         shape = None if shape is None or tile.shape is None else wider(shape, tile.shape)
-    return Tile(shape, loaded)
+    return Tile(shape, loaded, kind=kinds.pop() if len(kinds) == 1 else None)
 
 
 def wider(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -1,4 +1,5 @@
-"""Shapes that cuTile refuses: extents that are no powers of two or not known in time, ranks that do not fit.
+"""Shapes and dtypes that cuTile refuses: extents that are no powers of two or not known in time, ranks and dtypes that do
+not fit.
 
 cuTile reports these when a kernel is first launched; a file shows most of them. Extents that are written as numbers, and
 ranks within the kernel, need no launch; the others are looked up at each launch that the file shows.
@@ -55,6 +56,8 @@ def launched_shape_faults(kernel: Kernel, launch: Launch, value: Value) -> Itera
             if number is not None:
                 yield from _power(kernel, call, number, (Label(launch.span, f"launched here with {number}"),))
     for node in walk(*kernel.body):
+        if isinstance(node, OpCall) and node.op == "takes_dtype":
+            yield from _narrowed(kernel, node, launch)
         if not isinstance(node, Load | Store | Atomic) or not isinstance(node.array, Name):
             continue
         given = launch.arguments.get(node.array.id)
@@ -68,6 +71,39 @@ def launched_shape_faults(kernel: Kernel, launch: Launch, value: Value) -> Itera
                 (Label(launch.span, f"launched here with {rank} {_axes(rank)}"),),
                 "an index has an entry for each axis of the array",
             )
+
+
+# What a tile of a float dtype does not become of its own accord.
+_NARROWER = {
+    "float64": ("float32", "float16", "bfloat16"),
+    "float32": ("float16", "bfloat16"),
+    "float16": (),
+    "bfloat16": (),
+}
+_INTS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def _narrowed(kernel: Kernel, call: OpCall, launch: Launch) -> Iterator[Fault]:
+    array, kind = (part.value if isinstance(part, Const) else None for part in call.args)
+    assert isinstance(array, str)
+    assert isinstance(kind, str)
+    dtype = _dtype(launch, kind.removeprefix("of:")) if kind.startswith("of:") else kind
+    target = _dtype(launch, array)
+    if dtype not in _NARROWER or target is None or target not in (*_NARROWER[dtype], *_INTS):
+        return
+    yield Fault(
+        "dtype-mismatch",
+        f"a {dtype} tile is written to `{array}`, which is {target} at a launch",
+        call.span,
+        kernel.name,
+        (Label(launch.span, f"`{array}` is {target} here"),),
+        f"cuTile does not narrow of its own accord: write `.astype({array}.dtype)`",
+    )
+
+
+def _dtype(launch: Launch, array: str) -> str | None:
+    given = launch.arguments.get(array)
+    return given.dtype if isinstance(given, HostArray) else None
 
 
 def _calls(kernel: Kernel) -> Iterator[OpCall]:

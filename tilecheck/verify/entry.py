@@ -68,6 +68,8 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
         assumptions.append("array arguments do not overlap")
     if arrays and any(t.kind != "const" for p in arrays for t in run.arrays[p.name].extents):
         assumptions.append("array arguments are not empty")
+    if kernel.track == "cutile":
+        assumptions.append("index arithmetic stays within the bits that cuTile gives it")
     if arrays and usage.captured:
         assumptions.append("captured arrays do not overlap array arguments")
     for scalar in kernel.params:
