@@ -61,7 +61,7 @@ def subject(otherwise: str = "the tensor") -> str:
             found: ast.expr = receiver
         case ast.Call(args=[first, *_]):
             found = first
-        case ast.Subscript(value=value):
+        case ast.Subscript(value=value) | ast.Attribute(value=value):
             found = value
         case _:
             return otherwise

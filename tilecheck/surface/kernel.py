@@ -211,6 +211,10 @@ def _contract(block: object, requires: object, shared: object) -> dict[str, obje
         raise UsageError(
             f"`block={block!r}` is {counts} = {threads} threads, a block has 1024 at most", rule="launch-contract"
         )
+    if len(shape) == 3 and shape[2] > 64:
+        raise UsageError(
+            f"`block={block!r}` has {shape[2]} threads along z, a block has 64 there at most", rule="launch-contract"
+        )
     if isinstance(shared, bool) or not isinstance(shared, int) or shared < 0:
         raise UsageError(f"`shared={shared!r}` is no number of bytes", rule="launch-contract")
     options: dict[str, object] = {"block": shape, "shared": shared}
