@@ -96,7 +96,8 @@ def over_dtypes(kernel: Kernel, check: Check) -> TileReport:
         shown = " and ".join(f"{o.shown} is {dtype}" for o, dtype in zip(listed, choice, strict=True))
         reports.append((shown, _Search(kernel, check, chosen, free).report()))
     worst = max((report for _, report in reports), key=lambda r: _RANK[r.verdicts[Property.IN_BOUNDS].verdict])
-    return replace(worst, kernel=replace(worst.kernel, params=kernel.params), faults=_listed_faults(reports))
+    # The kernel as it was: what the report settled holds for one choice alone.
+    return replace(worst, kernel=kernel, faults=_listed_faults(reports))
 
 
 _RANK = {
