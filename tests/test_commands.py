@@ -80,6 +80,14 @@ def test_ops() -> None:
     assert invoke("ops", "teleport").exit_code == 2
 
 
+def test_audit_says_which_files_it_could_not_read() -> None:
+    Path("broken.py").write_text("import tilecheck as tc\n\ndef f(:\n    pass\n", "utf-8")
+    result = invoke("audit")
+    assert result.exit_code == invoke("check").exit_code == 1
+    assert "broken.py:3: unreadable: invalid syntax" in result.stdout
+    assert "1 file could not be read" in result.stdout
+
+
 def test_audit_lists_waivers_with_their_reasons() -> None:
     Path("k.py").write_text(STALE + '\n@tc.unsafe("keys are distinct")\ndef f(): ...\n')
     lines = invoke("audit").stdout.splitlines()

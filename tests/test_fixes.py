@@ -47,6 +47,12 @@ NUMBA = (
 )
 CHANGES = [
     ("an op of its own", (*MAIN, "    copy(z.partition(8), x)  # now", "    print(z.numpy())"), {2: "    copy(z.partition(8), x).sync()  # now"}),
+    ("an op of a coroutine", ("async def main() -> None:", MAIN[1], "    copy(z.partition(8), x)"), {2: "    await copy(z.partition(8), x)"}),
+    (
+        "work in flight of a coroutine",
+        ("async def main() -> None:", MAIN[1], "    r = copy(z.partition(8), x).run()", "    print(z.numpy())", "    await r"),
+        {3: "    await r\n    print(z.numpy())"},
+    ),
     ("a grid that is given", (*MAIN, "    copy(z.partition(8), x).with_grid(8)"), {2: "    copy(z.partition(8), x).with_grid(8).sync()"}),
     (
         "in a graph scope",

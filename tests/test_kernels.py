@@ -16,7 +16,7 @@ from tilecheck.judge import Options
 from tilecheck.modules import Modules
 from tilecheck.verify.tile import check_kernel
 from tilecheck.verify.verdict import Property, Verdict
-from tilecheck_runtime import kernels, specialise
+from tilecheck_runtime import calls, kernels
 from tilecheck_runtime.backends import cpu, default
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered
@@ -95,8 +95,7 @@ def first_call(name: str, dtype: str) -> Call:
     if default() is not cpu.CPU:
         pytest.skip("launches are recorded on the CPU")
     # What was read for an earlier test is compiled already.
-    specialise._kernels.clear()
-    getattr(kernels, name)._read = None
+    calls.forget()
     with recording() as listed:
         next(case for case in CASES.values() if (case.kernel, case.dtype) == (name, dtype)).run()
     return next(launch.call for launch in listed if launch.name == name)

@@ -96,6 +96,7 @@ def analyse(
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
+    shown_faults = _at_launches(host, reports)
     lost += contained(partial(_opened, host, reports), lambda why: ())
     return Checked(
         source.path,
@@ -103,8 +104,17 @@ def analyse(
         tile=reports,
         simt=simt,
         host=host,
-        faults=(*lost, *faults),
+        faults=(*lost, *faults, *shown_faults),
     )
+
+
+def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fault, ...]:
+    """What the launches that the file shows break of what the bodies of its own tile kernels ask."""
+    if not host.launches or not reports:
+        return ()
+    from tilecheck.verify.tile_launches import check_launches
+
+    return contained(partial(check_launches, host.launches, reports), lambda why: ())
 
 
 # What a file says that holds a SIMT or cuTile kernel.

@@ -172,7 +172,7 @@ def _member(reader: ExpressionReader, node: nodes.MemberExpr) -> ir.Expr:
 def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
     callee = node.callee
     if isinstance(callee, nodes.MemberExpr) and isinstance(callee.expr, nodes.StrExpr):
-        return ir.Opaque(tuple(_pieces(reader, node)), span=reader.span(node))
+        return ir.Opaque(tuple(_pieces(reader, node)), True, span=reader.span(node))
     func = reader.expr(callee)
     args = tuple(
         ir.Arg(reader.expr(value), name if kind.is_named() else None, _star(kind), span=reader.span(value))

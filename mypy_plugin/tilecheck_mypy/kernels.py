@@ -46,7 +46,12 @@ def kernel_findings(
     """
     store = ResultCache(cache_folder(config().root))
     said = sorted((finding.rule, finding.span.line) for finding in found)
-    key = key_of("mypy", path, text, repr((asked.budget, sorted(asked.rules or ()), asked.simt, said)))
+    key = key_of(
+        "mypy",
+        path,
+        text,
+        repr((asked.budget, sorted(asked.rules or ()), asked.simt, said, host.opened, host.launches)),
+    )
     modules = Modules()
     known = store.get(key, modules)
     if known is None:

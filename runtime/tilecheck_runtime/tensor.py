@@ -25,8 +25,9 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Array, Backend
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
+from tilecheck_runtime.grants import borrow, check, grant, hold
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, State, borrow, check, grant, hold
+from tilecheck_runtime.ledger import LOCK, Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.sites import Site, here, subject
 from tilecheck_runtime.unique import Unique
@@ -52,12 +53,14 @@ class Tensor(Unique, surface.Tensor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The extents. Like all that a tensor says of itself, refused by BorrowError once it was moved; `repr` is not."""
+        self._usable()
         return self._elements.layout.shape
 
     @property
     def dtype(self) -> DTypeClass:
         """The element type, `tilecheck.f32` and so on."""
+        self._usable()
         return self._elements.dtype
 
     @property
@@ -78,6 +81,7 @@ class Tensor(Unique, surface.Tensor):
     @property
     def device(self) -> str:
         """The backend's name, `meta` for a shape-only tensor."""
+        self._usable()
         return "meta" if self._elements.meta else self._elements.memory.backend.name
 
     def __len__(self) -> int:
@@ -86,8 +90,10 @@ class Tensor(Unique, surface.Tensor):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        shape = ", ".join(map(str, self.shape)) + ("," if self.ndim == 1 else "")
-        return f"<Tensor {self.dtype.name} ({shape}) on {self.device}: {self._state()}>"
+        extents = self._elements.layout.shape
+        shape = ", ".join(map(str, extents)) + ("," if len(extents) == 1 else "")
+        place = "meta" if self._elements.meta else self._elements.memory.backend.name
+        return f"<Tensor {self._elements.dtype.name} ({shape}) on {place}: {self._state()}>"
 
     def _state(self) -> str:
         if self._moved is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
+from tilecheck.borrow.blocks import check_block
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
@@ -19,7 +20,7 @@ from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
 from tilecheck.borrow.values import NOTHING, Array, Callee, Closure, Handle, Items, KernelValue, Nothing, Number, Op
-from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, TENSOR_MAKERS, canonical
+from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch
@@ -43,6 +44,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     found = plain.function(low, node, full, name)
     if found is not None:
         return found
+    if isinstance(node.func, ir.Attr) and isinstance(node.func.base, ir.Const):
+        # A method of a string: `"{}".format(z)`.
+        for arg in node.args:
+            low.show(arg.value)
+        return Operand(None)
     callee = low.known(node.func)
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
@@ -101,10 +107,11 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     """A function that at most reads its arguments, and keeps none of them."""
     touch = Touch.LOOK if full in LOOKS else Touch.READ
     for arg in node.args:
+        if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
+            low.show(arg.value, Touch.LOOK)
+            continue
         operand = low.expr(arg.value)
-        if full == "builtins.print" and isinstance(operand.value, Array) and operand.value.library == "numpy":
-            low.look(operand, arg.value, Touch.READ)
-        elif not isinstance(arg.value, ir.Lambda):
+        if not isinstance(arg.value, ir.Lambda):
             low.look(operand, arg.value, touch)
         if full in ("builtins.list", "builtins.tuple", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
             low.escape(operand, arg.span)
@@ -248,9 +255,17 @@ def _stream(low: Expressions, node: ir.Call) -> Operand:
     return Operand(low.make(Kind.OTHER, spell(node), node.span), Handle("stream"))
 
 
+def _simt(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
+    check_block(low, node)
+    return Operand(None)
+
+
 def _adopt(low: Expressions, node: ir.Call) -> Operand:
     for arg in node.args:
         low.expr(arg.value)
+    check_block(low, node)
     return Operand(None, low.made_kernel(node))
 
 
@@ -262,6 +277,7 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.CudaGraph.scope": _scope,
     "tilecheck.Stream": _stream,
     "tilecheck.adopt": _adopt,
+    "tilecheck.simt": _simt,
     "asyncio.create_task": _pass_on,
     "asyncio.ensure_future": _pass_on,
     "asyncio.gather": _pass_on,

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Literal
 
 from tilecheck.borrow.contracts import adopted
-from tilecheck.borrow.launch import OpenLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
@@ -44,7 +44,8 @@ class Context:
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
     `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default;
-    `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes;
+    `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
+    `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
     variable; inside of a lambda that is read where it is called, `renamed` are the variables of its parameters,
     `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host`
@@ -55,6 +56,7 @@ class Context:
     env: dict[str, Value] = field(default_factory=dict)
     code: list[Instr] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    shown: list[TileLaunch] = field(default_factory=list)
     opened: list[OpenLaunch] = field(default_factory=list)
     tested: frozenset[str] = frozenset()
     mentions: Counter[str] = field(default_factory=Counter)
@@ -66,6 +68,7 @@ class Context:
     on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
+    in_async: bool = False
     scope: str = ""
     loops: int = 0
     stream: Var | None = None
@@ -196,10 +199,10 @@ class Context:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Lower something only to learn what it does to values; nothing that it emits or reports is kept."""
-        mark, opened = len(self.faults), len(self.opened)
+        mark, opened, shown = len(self.faults), len(self.opened), len(self.shown)
         with self.gather():
             yield
-        del self.faults[mark:], self.opened[opened:]
+        del self.faults[mark:], self.opened[opened:], self.shown[shown:]
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

@@ -16,11 +16,11 @@ the report holds one `Broken(MOVED)` at the second line, whose origin is the fir
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
-from tilecheck.borrow.launch import OpenLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower import lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
@@ -41,8 +41,8 @@ class Unfollowed:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """The broken loans and contracts of one file's host code, what was not looked at to its end, and the launches whose
-    dtypes the tile checks must see.
+    """The broken loans and contracts of one file's host code, what was not looked at to its end, the launches whose dtypes
+    the tile checks must see, and those of tile kernels whose numbers the file shows.
     """
 
     broken: tuple[Broken, ...] = ()
@@ -50,6 +50,7 @@ class HostReport:
     faults: tuple[Fault, ...] = ()
     unfollowed: tuple[Unfollowed, ...] = ()
     opened: tuple[OpenLaunch, ...] = ()
+    launches: tuple[TileLaunch, ...] = ()
 
 
 def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> HostReport:
@@ -61,17 +62,20 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     faults: dict[tuple[str, Span], Fault] = {}
     unfollowed: list[Unfollowed] = []
     opened: dict[OpenLaunch, None] = {}
+    launches: dict[TileLaunch, None] = {}
     shared = _read_by_functions(program)
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
         for found in solution.broken:
-            broken.setdefault((found.kind, found.span, found.place), found)
+            broken.setdefault((found.kind, found.span, found.place), replace(found, in_async=piece.flow.is_async))
         # A loop that is unrolled, or a lambda that is called, has several sites in one place.
         ran.update((site.span, site.name) for site in solution.ran)
-        dropped.update(((site.span, site.name), site) for site in solution.dropped)
+        for site in solution.dropped:
+            dropped[site.span, site.name] = replace(site, in_async=piece.flow.is_async)
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
         opened.update(dict.fromkeys(piece.opened))
+        launches.update(dict.fromkeys(piece.shown))
         for fault in piece.faults:
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in frozen_globals(program):
@@ -91,7 +95,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
 
     told = tuple(found for found in broken.values() if not follows(found))
     never_run = tuple(site for at, site in dropped.items() if at not in ran)
-    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened))
+    return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened), tuple(launches))
 
 
 _HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)

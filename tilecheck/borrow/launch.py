@@ -1,11 +1,17 @@
-"""A launch as a file shows it: the input of the launch checks, and of whoever wants to know how a kernel is launched."""
+"""A launch as a file shows it: the input of the launch checks, and of whoever wants to know how a kernel is launched.
+
+`Launch` is what lowering hands to the checks of signatures. `TileLaunch` is what is left of one that passed them: plain
+numbers, for the checks of the kernel's body (`verify/tile_launches.py`). Worked example: `saxpy(z.partition(128), x, y, 2.0)`
+with tensors of 1024 elements has the shapes `(("z", (1024,)), ...)`, the tile `(("z", (128,)),)`, the dim `(("BM", 128),)`
+and the grid `(8, 1, 1)`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilecheck.borrow.values import KernelValue, Value
+from tilecheck.borrow.values import KernelValue, Shape, Value
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
 
@@ -44,3 +50,21 @@ class Launch:
     number: Callable[[ir.Expr], int | float | None]
     value: Callable[[ir.Expr], Value]
     tested: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TileLaunch:
+    """A launch of the tile kernel `name`, defined at `kernel`. Extents are None where the file does not show them, what is
+    left out is not shown at all. `given` are the arguments as written, with where they stand.
+    """
+
+    name: str
+    kernel: Span
+    span: Span
+    shapes: tuple[tuple[str, Shape], ...]
+    dtypes: tuple[tuple[str, str], ...]
+    tiles: tuple[tuple[str, tuple[int, ...]], ...]
+    scalars: tuple[tuple[str, int], ...]
+    dims: tuple[tuple[str, int], ...]
+    grid: tuple[int, ...]
+    given: tuple[tuple[str, str, Span], ...]

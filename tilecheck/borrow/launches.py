@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch
+from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch, TileLaunch
 from tilecheck.borrow.plain_launches import check_plain
-from tilecheck.borrow.shapes import grid_of
+from tilecheck.borrow.shapes import grid_of, op_of
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import Array, Pieces, Shape
+from tilecheck.borrow.values import Array, Number, Pieces, Shape
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
 from tilecheck.ir.kernel import Access, TensorParam
@@ -36,8 +36,33 @@ def check_launch(launch: Launch) -> Iterator[Fault]:
     yield from _outputs(launch)
     yield from _dtypes(launch)
     yield from _ranks(launch)
-    yield from _dims(launch)
+    yield from _dims(launch, {})
     yield from _grids(launch)
+
+
+def shown_launch(launch: Launch) -> TileLaunch | None:
+    """The numbers of a launch of a tile kernel that breaks no rule of `check_launch`; None if it shows no grid."""
+    contract = launch.kernel.facts.contract
+    grid = op_of(launch.kernel, launch.args).grid
+    values: dict[str, tuple[int | None, str]] = {}
+    if contract.track != "tile" or contract.span is None or grid is None or any(_dims(launch, values)):
+        return None
+    arrays = {param.name: array for param, arg in _tensors(launch) if (array := _array(arg)) is not None}
+    tiles = {p.name: arg.value.tile for p, arg in _tensors(launch) if isinstance(arg.value, Pieces) and arg.value.tile}
+    names = {dim.key: dim.name for dim in launch.kernel.facts.dims.values()}
+    scalars = {name: arg.value.value for name, arg in launch.args.items() if isinstance(arg.value, Number)}
+    return TileLaunch(
+        contract.name,
+        contract.span,
+        launch.span,
+        tuple((name, array.shape) for name, array in arrays.items() if array.shape is not None),
+        tuple((name, array.dtype) for name, array in arrays.items() if array.dtype is not None),
+        tuple((name, whole) for name, tile in tiles.items() if len(whole := tuple(n for n in tile if n)) == len(tile)),
+        tuple((name, value) for name, value in scalars.items() if isinstance(value, int)),
+        tuple((names[key], value) for key, (value, _) in values.items() if value is not None),
+        grid,
+        tuple((name, spell(arg.expr), arg.expr.span) for name, arg in launch.args.items()),
+    )
 
 
 def _tensors(launch: Launch) -> Iterator[tuple[TensorParam, LaunchArg]]:
@@ -125,10 +150,10 @@ def _axes(count: int) -> str:
     return f"{count} axis" if count == 1 else f"{count} axes"
 
 
-def _dims(launch: Launch) -> Iterator[Fault]:
+def _dims(launch: Launch, values: dict[str, tuple[int | None, str]]) -> Iterator[Fault]:
+    """The faults of the Dims; `values` gets the value of each with what says so."""
     facts = launch.kernel.facts
     dims = facts.dims
-    values: dict[str, tuple[int | None, str]] = {}
     for dim in dims.values():
         if dim.size is not None:
             values[dim.key] = (dim.size, f"`{dim.name}` is declared with size {dim.size}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
-from tilecheck.borrow.launches import check_launch, open_launch
+from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
@@ -70,10 +70,13 @@ def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> 
     """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
     launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
-    low.faults.extend(check_launch(launch))
+    faults = list(check_launch(launch))
+    low.faults.extend(faults)
     opened = open_launch(launch)
     if opened is not None:
         low.opened.append(opened)
+    if not faults and (shown := shown_launch(launch)) is not None:
+        low.shown.append(shown)
     return args
 
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilecheck.borrow.binding import bind, is_even, iterate
+from tilecheck.borrow.blocks import check_decorator
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
-from tilecheck.borrow.launch import OpenLaunch
+from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
@@ -34,14 +35,15 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, and whether its
-    variables live on after it (a module's do).
+    """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
+    whose numbers are shown, and whether its variables live on after it (a module's do).
     """
 
     flow: Flow
     span: Span
     faults: tuple[Fault, ...]
     opened: tuple[OpenLaunch, ...] = ()
+    shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
 
 
@@ -58,8 +60,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
-        found = Flow(name, tuple(piece.code), piece.outer, piece.captured)
-        return Lowered(found, span, tuple(piece.faults), tuple(piece.opened), is_module)
+        own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async)
+        return Lowered(own_flow, span, tuple(piece.faults), tuple(piece.opened), tuple(piece.shown), is_module)
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
@@ -121,6 +123,7 @@ class _Statements(Expressions):
         self.outer = frozenset((self.part.names.keys() - local) | self.part.declared)
         self.captured = frozenset(shared - self.outer)
         self.attributes = self.program.attributes(self.part)
+        self.in_async = isinstance(self.part.unit, ir.Function) and self.part.unit.is_async
         # A local of the same name as a constant of the module is not the constant.
         for name in local:
             self.env.setdefault(name, NOTHING)
@@ -200,6 +203,7 @@ class _Statements(Expressions):
 
     def _define(self, node: ir.Function | ir.Class, name: str) -> None:
         for decorator in node.decorators:
+            check_decorator(self, decorator)
             self.expr(decorator)
         if isinstance(node, ir.Function):
             for param in node.params:

@@ -54,6 +54,18 @@ class Expressions(Context):
             self.look(operand, node, Touch.READ)
         return operand
 
+    def show(self, node: ir.Expr, otherwise: Touch = Touch.READ) -> Operand:
+        """Lower `node` where its value is printed: of ours that says what is known of them, of NumPy it reads memory."""
+        operand = self.expr(node)
+        match operand.value:
+            case Pieces() | Op() | Handle() | Number() | KernelValue() | Array(library="tilecheck"):
+                pass
+            case Array(library=library):
+                self.look(operand, node, Touch.READ if library == "numpy" else Touch.LOOK)
+            case _:
+                self.look(operand, node, otherwise)
+        return operand
+
     def _expr(self, node: ir.Expr, name: str | None) -> Operand:
         match node:
             case ir.Const(value=constant, known=known):
@@ -101,6 +113,10 @@ class Expressions(Context):
                 return operand
             case ir.Starred(value=inner):
                 return self.expr(inner)
+            case ir.Opaque(children=children, printed=True):
+                for part in children:
+                    self.show(part)
+                return Operand(None)
             case ir.Slice():
                 for bound in (node.start, node.stop, node.step):
                     if bound is not None:
@@ -233,7 +249,9 @@ class Expressions(Context):
 
     def _operation(self, node: ir.Operation) -> Operand:
         quiet = node.op in ("is", "is not", "in", "not in")
-        operands = [self.expr(operand) if quiet else self.read(operand) for operand in node.operands]
+        shown = node.op == "%" and isinstance(node.operands[0], ir.Const) and isinstance(node.operands[0].value, str)
+        lower = self.expr if quiet else self.show if shown else self.read
+        operands = [lower(operand) for operand in node.operands]
         found = applied(node.op, [self._number_of(*pair) for pair in zip(node.operands, operands, strict=True)])
         if found is not None:
             return Operand(None, Number(found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
-from tilecheck.borrow.shapes import check_map, check_run, check_tile, with_grid
+from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Nothing, Op, Pieces
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
@@ -147,14 +147,14 @@ def start(low: Expressions, node: ir.Call, op: str, name: str) -> Operand:
 def _split(low: Expressions, node: ir.Call, array: Array, var: str) -> Operand:
     pair = low.make(Kind.OTHER, spell(node), node.span)
     at = low.number_of_site()
-    half = Array("tilecheck", array.dtype, None, array.access)
+    halves = [Array("tilecheck", array.dtype, shape, array.access) for shape in split_shapes(low, node, array)]
     for side in (0, 1):
         part = low.temp()
         site = Site(Kind.VIEW, f"{spell(node)}[{side}]", node.span)
         borrow = flow.Borrow(part, var, Hold.EXCLUSIVE, site, side=(at, side), renews=side == 0, span=node.span)
         low.emit(borrow)
         low.emit(flow.Put(pair, f"[{side}]", part, span=node.span))
-    return Operand(pair, Items((half, half)))
+    return Operand(pair, Items(tuple(halves)))
 
 
 def _pieces_method(
@@ -222,7 +222,12 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         low.emit(flow.Capture(graph, var, span=node.span))
         low.emit(flow.Seal(graph, span=node.span))
         return Operand(graph, Handle("graph"))
-    if method in ("unzip", "prepare", "compile"):
+    if method == "prepare":
+        prepared = low.make(Kind.GRAPH, "the prepared launch", node.span)
+        low.emit(flow.Capture(prepared, var, span=node.span))
+        low.emit(flow.Seal(prepared, span=node.span))
+        return Operand(prepared)
+    if method in ("unzip", "compile"):
         # What comes of it is not followed, but the op itself is used up.
         low.emit(flow.Combine(low.temp(), Site(Kind.OTHER, spell(node), node.span), (var,), kept=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))

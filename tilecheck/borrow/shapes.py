@@ -94,6 +94,14 @@ def sliced_shape(low: Expressions, index: ir.Expr, array: Array) -> Shape | None
     return (*shape, *array.shape[len(parts) :])
 
 
+def split_shapes(low: Expressions, node: ir.Call, array: Array) -> tuple[Shape | None, Shape | None]:
+    """The extents of the two sides of `array.split(at)`; those along another axis than the first are not read."""
+    at = low.whole(node.args[0].value) if len(node.args) == 1 and node.args[0].name is None else None
+    if at is None or not array.shape or (extent := array.shape[0]) is None or not 0 < at < extent:
+        return None, None
+    return (at, *array.shape[1:]), (extent - at, *array.shape[1:])
+
+
 def reshaped(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
     """The extents of `array.reshape(...)`."""
     given: Sequence[ir.Expr] = [arg.value for arg in node.args]

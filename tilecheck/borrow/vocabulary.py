@@ -41,6 +41,9 @@ LOOKS = frozenset(
     for name in ("len", "type", "id", "isinstance", "hasattr", "callable", "repr", "print", "str", "format", "range")
 )
 
+# Those that print it, or say what it is.
+PRINTS = frozenset(f"builtins.{name}" for name in ("print", "repr", "str", "format", "type", "id", "isinstance"))
+
 TENSOR_MAKERS = frozenset(
     f"tilecheck.{name}"
     for name in (

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun, configured, counted, files_of
+from tilecheck.cli.check import CannotRun, configured, counted, files_of, named_files
+
+if TYPE_CHECKING:
+    from tilecheck.diagnostic import Diagnostic
 
 
 @click.command("audit")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-def command(paths: tuple[str, ...]) -> None:
-    """List every allow comment and every `tc.unsafe(...)`, with its reason."""
+@click.pass_context
+def command(ctx: click.Context, paths: tuple[str, ...]) -> None:
+    """List every allow comment and every `tc.unsafe(...)`, with its reason.
+
+    Exit status: 0, 1 if a file cannot be read as Python, 2 could not run.
+    """
     from tilecheck.batch import read_inputs
     from tilecheck.report.waivers import waivers
 
     config = configured()
     listed = files_of(paths, config, ())
     found = []
-    for item in read_inputs(listed):
+    unread: list[Diagnostic] = []
+    for item in read_inputs(listed, named=named_files(paths)):
         if item.data is None:
             raise CannotRun(f"{item.path} {item.problem}")
-        found += waivers(item.path, item.data)
+        listed_here = waivers(item.path, item.data)
+        if listed_here is None:
+            unread += _unreadable(item.path, item.data)
+        else:
+            found += listed_here
     for waiver in found:
         place = f"{waiver.path}:{waiver.line}"
         reason = waiver.reason or "no reason given"
@@ -33,6 +48,21 @@ def command(paths: tuple[str, ...]) -> None:
                 )
             ]
         )
+    for each in unread:
+        terminal.show([((f"{each.span.path}:{each.span.line}", "bold"), (f": {each.rule}: {each.message}", ""))])
+    missing = f", {counted(len(unread), 'file')} could not be read" if unread else ""
     terminal.write(
-        f"{counted(len(found), 'place')} in {counted(len(listed), 'file')}" if found else "nothing is switched off"
+        f"{counted(len(found), 'place')} in {counted(len(listed), 'file')}{missing}"
+        if found
+        else f"nothing is switched off{missing}"
     )
+    ctx.exit(1 if unread else 0)
+
+
+def _unreadable(path: str, data: bytes) -> Sequence[Diagnostic]:
+    """What `tilecheck check` says of a file that does not parse."""
+    from tilecheck.check import check_bytes
+    from tilecheck.judge import Options
+    from tilecheck.modules import Modules
+
+    return check_bytes(path, data, Modules(), Options(rules=frozenset({"unreadable"}))).diagnostics

@@ -77,13 +77,13 @@ def command(
         raise CannotRun("`-` is for standard input alone, and --stdin-filename goes with it")
     else:
         listed = files_of(paths, config, exclude)
-        inputs, files = list(read_inputs(listed, named=_named(paths))), len(listed)
+        inputs, files = list(read_inputs(listed, named=named_files(paths))), len(listed)
 
     results = _run(inputs, config, chosen, jobs or os.cpu_count() or 1, no_cache)
     lines_of = _lines_of(inputs)
     fixed = 0
     if fix and (fixed := _fix(results, config, chosen)):
-        inputs = list(read_inputs([item.path for item in inputs], named=_named(paths)))
+        inputs = list(read_inputs([item.path for item in inputs], named=named_files(paths)))
         results = _run(inputs, config, chosen, jobs or os.cpu_count() or 1, no_cache)
         lines_of = _lines_of(inputs)
     accepted = 0
@@ -144,7 +144,7 @@ def files_of(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -
         raise CannotRun(str(error)) from None
 
 
-def _named(paths: Sequence[str]) -> frozenset[str]:
+def named_files(paths: Sequence[str]) -> frozenset[str]:
     return frozenset(os.path.normpath(path) for path in paths if not os.path.isdir(path))
 
 

@@ -83,7 +83,7 @@ class ExpressionReader:
         if read is not None:
             return read(self, scope, node)
         inner = tuple(self.expr(scope, child) for child in _expressions_below(node))
-        return ir.Opaque(inner, span=self.span(node))
+        return ir.Opaque(inner, isinstance(node, cst.FormattedString), span=self.span(node))
 
     def arg(self, scope: Scope, node: cst.Arg) -> ir.Arg:
         star: Literal["", "*", "**"] = "*" if node.star == "*" else "**" if node.star == "**" else ""
@@ -138,7 +138,7 @@ def _string(reader: ExpressionReader, scope: Scope, node: cst.SimpleString | cst
     value = node.evaluated_value
     if value is None:
         inner = tuple(reader.expr(scope, child) for child in _expressions_below(node))
-        return ir.Opaque(inner, span=reader.span(node))
+        return ir.Opaque(inner, True, span=reader.span(node))
     known = isinstance(value, str)
     return ir.Const(value if isinstance(value, str) else None, known, span=reader.span(node))
 

@@ -98,12 +98,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """Where objects are made; `name` is what the user would call one. `scope` is the graph scope around, as written."""
+    """Where objects are made; `name` is what the user would call one. `scope` is the graph scope around, as written, and
+    `in_async` says that the function around can `await`.
+    """
 
     kind: Kind
     name: str
     span: Span
     scope: str = ""
+    in_async: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -400,3 +403,4 @@ class Flow:
     body: Block
     outer: frozenset[Var] = frozenset()
     captured: frozenset[Var] = frozenset()
+    is_async: bool = False

@@ -245,9 +245,12 @@ class Walrus(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Expr):
-    """Anything else: its children are evaluated left to right, its value is unknown. Formatted strings are this."""
+    """Anything else: its children are evaluated left to right, its value is unknown. A formatted string is `printed`: what
+    it does with their values is what `print` does.
+    """
 
     children: tuple[Expr, ...] = ()
+    printed: bool = False
 
 
 # ---- statements
@@ -432,7 +435,9 @@ class HostModule:
 
 
 # The fields that may hold nodes, by class of node: looked up once.
-_NO_NODES = frozenset({"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async"})
+_NO_NODES = frozenset(
+    {"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async", "printed"}
+)
 _PARTS: dict[type, tuple[str, ...]] = {}
 
 

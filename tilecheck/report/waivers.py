@@ -15,15 +15,15 @@ from tilecheck.report.result import Waiver
 from tilecheck.report.suppressions import read_allows
 
 
-def waivers(path: str, data: bytes) -> list[Waiver]:
-    """The waivers of one file in the order of its lines; none in a file that does not parse."""
+def waivers(path: str, data: bytes) -> list[Waiver] | None:
+    """The waivers of one file in the order of its lines; None for a file that does not parse."""
     try:
         text = read_text(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (Undecodable, SyntaxError, RecursionError, MemoryError):
-        return []
+        return None
     found = [Waiver(path, allow.span.line, "allow", allow.rule, allow.reason) for allow in read_allows(path, text)]
     return sorted([*found, *_unsafe(path, tree)], key=lambda waiver: (waiver.line, waiver.what))
 

@@ -198,12 +198,13 @@ def _help(broken: Broken) -> str:
         case Break.MOVED_IDLE if broken.later is None:
             return f"`del {broken.holder}` first"
         case Break.CAPTURED:
-            drop = f"drop the graph first (`del {broken.holder}`)" if broken.named else "drop the graph first"
-            return f"{drop}, or give it a tensor of its own"
+            drop = f"`del {broken.holder}`" if broken.named else "drop the graph"
+            return f"{drop} first, or give it a tensor of its own"
         case Break.LENT:
             drop = f"`del {broken.holder}` first" if broken.named else "let go of that array first"
             return f"{drop}, or lend a copy: `{broken.place}.copy()`"
         case Break.IDLE | Break.MOVED_IDLE:
             return f"use `{broken.holder}` for the last time before this line, or take it anew after it"
         case _:
-            return "run the op first, with `sync()`, or give it up with `discard()`"
+            run = "`await` the op first" if broken.in_async else "run the op first, with `sync()`"
+            return f"{run}, or give it up with `discard()`"

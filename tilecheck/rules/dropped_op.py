@@ -79,12 +79,14 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     """The ops that no path runs, hands on or drops by name."""
     for site in checked.host.dropped if checked.host is not None else ():
         message = f"`{site.name}` is built and never run"
-        help = f"record it: `{site.scope}.record(...)`" if site.scope else _RUN
+        run = _AWAIT if site.in_async else _RUN
+        help = f"record it: `{site.scope}.record(...)`" if site.scope else run
         yield Diagnostic("dropped-op", SEVERITY, message, site.span, help=help)
     yield from checked.faults_of("dropped-op", SEVERITY)
 
 
 _RUN = "add `.sync()`, or give it up with `.discard()`"
+_AWAIT = "`await` it, or give it up with `.discard()`"
 
 
 def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
@@ -93,6 +95,8 @@ def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
     statement = line.partition("#")[0].strip()
     if span.end_line != span.line or statement != line[span.column - 1 : span.end_column - 1]:
         return None
+    if diagnostic.help == _AWAIT:
+        return Edit(span.line, span.column, span.column, "await ")
     if diagnostic.help == _RUN:
         return Edit(span.line, span.end_column, span.end_column, ".sync()")
     scope = (diagnostic.help or "").partition("`")[2].partition(".record")[0]

@@ -210,9 +210,11 @@ def _help(broken: Broken) -> str:
         case Break.FREED:
             return f"`{broken.place}.record_stream({broken.holder})`, or wait for `{broken.holder}` first"
         case _ if broken.named:
-            return f"wait first: `{broken.holder}.wait()`"
+            return (
+                f"wait first: `await {broken.holder}`" if broken.in_async else f"wait first: `{broken.holder}.wait()`"
+            )
         case _:
-            return "`wait()` for it first"
+            return "`await` it first" if broken.in_async else "`wait()` for it first"
 
 
 def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
@@ -228,4 +230,4 @@ def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
 
 
 # `cuda` may have another name in this file; a stream and a running op have the one that the finding says.
-_WAIT = re.compile(r"wait first: `((?!cuda\.)[\w.]+\.(?:wait|synchronize)\(\))`")
+_WAIT = re.compile(r"wait first: `((?!cuda\.)[\w.]+\.(?:wait|synchronize)\(\)|await [\w.]+)`")

@@ -65,6 +65,18 @@ class LaunchCondition:
         except Unresolved as missing:
             message = f"a condition of `{self.kernel}` cannot be checked, `{self.text}`: {missing}"
             return Refusal("launch-contract", message, "pass every argument that the kernel declares")
+        return self._refusal(numbers)
+
+    def surely_broken(self, value: Callable[[Atom], int]) -> Refusal | None:
+        """The refusal if all that it takes is known and the launch breaks the condition: a launch that a file shows."""
+        try:
+            if not all(guard.holds(value) for guard in self.guards) or self.goal.holds(value):
+                return None
+            return self._refusal([poly.evaluate(value) for poly in self.values])
+        except Unresolved:
+            return None
+
+    def _refusal(self, numbers: Sequence[int]) -> Refusal:
         help = None if self.help is None else self.help.format(*numbers)
         return Refusal(self.rule, f"`{self.kernel}`: {self.message.format(*numbers)}", help)
 
