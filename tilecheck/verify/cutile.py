@@ -37,7 +37,7 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.printer import show
-from tilecheck.ir.simt import ThreadVar
+from tilecheck.ir.simt import Atomic, Load, Store, ThreadVar, Unread
 from tilecheck.verify.cutile_shapes import launched_shape_faults, shape_faults
 from tilecheck.verify.cutile_stores import store_faults
 from tilecheck.verify.simt import SimtReport
@@ -93,25 +93,53 @@ _VISITED = 16
 
 
 def thinned(kernel: Kernel) -> Kernel:
-    """The kernel with loops over a tile's elements that take large steps.
+    """The kernel with loops over a tile's elements that take large steps, and without those that only read, inside of its
+    edges, an array that nobody writes: nothing can happen there.
 
     What such a kernel does, the whole one does too: a fault of a replay is a fault of the kernel, found without going
     through every element of tiles of 128 by 128.
     """
-    return replace(kernel, body=tuple(_thin(statement) for statement in kernel.body))
+    nodes = tuple(walk(*kernel.body))
+    written = {n.array.id for n in nodes if isinstance(n, Store | Atomic) and isinstance(n.array, Name)}
+    for node in nodes:
+        if isinstance(node, Unread):
+            written |= set(node.touches or ())
+    return replace(kernel, body=_thin_all(kernel.body, written))
 
 
-def _thin(node: Stmt) -> Stmt:
+def _thin_all(body: tuple[Stmt, ...], written: set[str]) -> tuple[Stmt, ...]:
+    return tuple(_thin(statement, written) for statement in body if not _only_reads(statement, written))
+
+
+def _only_reads(node: Stmt, written: set[str]) -> bool:
+    """Whether a statement is a loop over elements that reads within the edges of arrays that are never written."""
+    match node:
+        case For(target=target, body=body) if target.startswith("%"):
+            return all(_only_reads(inner, written) or _reads_inside(inner, written) for inner in body)
+    return False
+
+
+def _reads_inside(node: Stmt, written: set[str]) -> bool:
+    match node:
+        case If(cond=cond, then=(Assign(value=Load(array=Name(id=array), index=index)),), other=()):
+            edges = [
+                n for n in walk(cond) if isinstance(n, Extent) and isinstance(n.array, Name) and n.array.id == array
+            ]
+            return array not in written and len(edges) >= len(index)
+    return False
+
+
+def _thin(node: Stmt, written: set[str]) -> Stmt:
     match node:
         case For(target=target, start=Const(value=0), stop=stop, body=body) if target.startswith("%"):
-            inner = tuple(map(_thin, body))
+            inner = _thin_all(body, written)
             one = Const(1, span=node.span)
             parts = Binary("//", stop, Const(_VISITED, span=node.span), span=node.span)
             return replace(node, step=OpCall("max", (parts, one), span=node.span), body=inner)
         case For(body=body) | While(body=body) | Inline(body=body):
-            return replace(node, body=tuple(map(_thin, body)))
+            return replace(node, body=_thin_all(body, written))
         case If(then=then, other=other):
-            return replace(node, then=tuple(map(_thin, then)), other=tuple(map(_thin, other)))
+            return replace(node, then=_thin_all(then, written), other=_thin_all(other, written))
     return node
 
 

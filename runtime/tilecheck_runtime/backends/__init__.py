@@ -142,6 +142,16 @@ class Repeat(Protocol):
     def end(self) -> Event:
         """The end of the rounds so far."""
 
+    @property
+    def last(self) -> Event | None:
+        """The end of the last round, where each has an end of its own."""
+
+    def idle(self) -> bool:
+        """Whether every round is over, as far as that can be told without waiting."""
+
+    def settled(self) -> None:
+        """Every round is over, and its failure, if any, was told: those to come do not follow it."""
+
     def wait(self) -> None:
         """Block until every round is over, then raise the error of one that failed, if any."""
 

@@ -167,6 +167,16 @@ class CPURepeat:
     def end(self) -> CPUEvent:
         return self._stream.mark(self._after)
 
+    @property
+    def last(self) -> Event | None:
+        return self._after[-1] if self._after else None
+
+    def idle(self) -> bool:
+        return all(event.done() for event in self._after)
+
+    def settled(self) -> None:
+        self._after = ()
+
     def wait(self) -> None:
         after = self._after
         try:

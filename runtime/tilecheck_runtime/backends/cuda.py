@@ -319,6 +319,20 @@ class CUDARepeat:
     def end(self) -> CUDAEvent:
         return self._stream.mark(())
 
+    last = None
+
+    def idle(self) -> bool:
+        device = self._device.device
+        device.enter()
+        try:
+            return device.stream_done(self._stream.handle)
+        except DriverError:
+            # Whoever waits is told.
+            return False
+
+    def settled(self) -> None:
+        """Rounds that may fail say so in a record that is read once."""
+
     def wait(self) -> None:
         self._device.device.wait_stream(self._stream.handle)
         for failure in [report.read() for report in self._reports]:
