@@ -50,9 +50,11 @@ class Seat(Standing):
         self.loans: tuple[Loan, ...] = ()
         self.requests = requests_of(plan)
         self.name = f"`{plan.name}`"
+        # Whether the value of the launch is its arguments as they are.
+        self.all_tensors = len(plan.tensors) == len(plan.arguments)
         # Weak references to tensors and partitions, and the scalars themselves.
         self._handles: tuple[Any, ...] = ()
-        self._earlier: set[Runner] = set()
+        self.earlier: set[Runner] = set()
         self._sitting = False
         # How many rounds ops have submitted, and which of them somebody may still wait for.
         self.count = 0
@@ -83,13 +85,13 @@ class Seat(Standing):
     def ask(self) -> None:
         """Get leave for rounds to come. Raises BorrowError for a conflict."""
         earlier = stand(self.requests, self.name, self, self)
-        self._earlier |= {o for o in earlier if not (isinstance(o, Seat) and o.number == self.number)}
+        self.earlier |= {o for o in earlier if not (isinstance(o, Seat) and o.number == self.number)}
 
     def order(self) -> bool:
         """Put the rounds to come behind what was there first. False if some of that may fail unnoticed by them; the leave is
         given back then.
         """
-        earlier, self._earlier = self._earlier, set()
+        earlier, self.earlier = self.earlier, set()
         if not earlier or self.rounds.after(tuple(other.event() for other in earlier)):
             return True
         self.stands = self.ready = False
