@@ -159,6 +159,9 @@ class PaperDriver:
         self.over[stream] = self.submitted[stream]
         return (OK,)
 
+    def cuStreamQuery(self, stream: int) -> Any:
+        return (OK if not self.held or self.over[stream] >= self.submitted[stream] else NOT_READY,)
+
     def cuEventCreate(self, flags: Any) -> Any:
         return OK, self._new()
 

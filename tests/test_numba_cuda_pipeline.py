@@ -14,7 +14,7 @@ from tests.test_numba_cuda_lowering import compiled
 from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
 from tilecheck.ir.kernel import TensorParam
 from tilecheck_runtime import kernels as library
-from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
+from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed, compile_ptx, unspilled
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 
@@ -318,3 +318,10 @@ def test_products_neither_spill_nor_run_one_after_another(kernel: Any, sizes: di
     said = linker.get_info_log()
     assert "0 bytes spill stores, 0 bytes spill loads" in said
     assert "wgmma" not in said, "the assembler says that it waits for each product"
+
+
+@compiled
+def test_tiles_that_take_more_registers_than_there_are_are_refused() -> None:
+    code = source_of(library.gemm, {"BM": 256, "BN": 256, "BK": 64}, capability=(9, 0), warpgroups=True)
+    with pytest.raises(CompileFailed, match=r"needs \d+ registers a thread, a block of so many threads leaves 128"):
+        unspilled(ptx_of(code, (9, 0)), (9, 0), accelerated=True)

@@ -270,3 +270,8 @@ def test_an_unread_call_gets_the_value_of_an_element_not_its_array() -> None:
 def test_an_argument_of_a_scalar_function_is_no_array() -> None:
     found = kernel("@cuda.jit\ndef k(a, x):\n    a[0] = math.sin(x)\n")
     assert [type(param).__name__ for param in found.params] == ["TensorParam", "ScalarParam"]
+
+
+def test_the_parts_of_a_complex_array_are_arrays() -> None:
+    found = kernel("@cuda.jit\ndef k(z, w):\n    cuda.atomic.add(z.real, 0, w.imag)\n")
+    assert [type(param).__name__ for param in found.params] == ["TensorParam", "ScalarParam"]

@@ -120,9 +120,22 @@ def test_a_loop_that_adds_a_scalar_bounds_it() -> None:
 def f(a, flag, n):
     t = cuda.threadIdx.x
     j = 0
-    while flag[t] > j % 8:
-        a[t + 1024 * (j % 8)] = t
+    while flag[t] > j % 7:
+        a[t + 1024 * (j % 7)] = t
         j += n
 """
     found = report(text)
     assert set(found.verdicts[RACE].conditions) == {"n <= 2147483647", "n >= -2147483648"}
+
+
+@pytest.mark.parametrize(("taken", "needed"), [("% 8", False), ("& 7", False), ("% 7", True), ("// 8", True)])
+def test_low_bits_of_a_value_that_wraps_are_its_low_bits(taken: str, needed: bool) -> None:
+    text = f"""
+@cuda.jit
+def f(a, n):
+    j = cuda.threadIdx.x * n * n {taken}
+    if 0 <= j < a.size:
+        cuda.atomic.add(a, j, 1)
+"""
+    answer = report(text).verdicts[BOUNDS]
+    assert (answer.verdict is not Verdict.PROVEN) is needed

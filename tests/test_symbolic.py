@@ -168,6 +168,16 @@ def test_implies_speaks_about_symbolic_tiles() -> None:
     assert not implies(facts[:1], goal, (tile,))
 
 
+@pytest.mark.parametrize("others", [0, 20, 400])
+def test_implies_does_not_depend_on_the_number_of_other_facts(others: int) -> None:
+    i, n = Poly.of(Scalar("i")), Poly.of(Scalar("n"))
+    facts = [Comparison(">=", i + Poly.of(Fresh(k, f"f{k}", 0)), n * Poly.of(2), "") for k in range(others)]
+    facts += [Comparison(">=", i + Poly.of(Scalar("m")), Poly.of(k), "") for k in range(others)]
+    facts += [says("i < n"), says("x.size >= n + 3")]
+    assert implies(facts, says("i + 3 < x.size"))
+    assert not implies(facts, says("i + 4 < x.size"))
+
+
 numbers = st.integers(-4, 4)
 atoms = st.sampled_from(["n", "i", "1"])
 sums = st.lists(st.tuples(numbers, atoms), min_size=1, max_size=3).map(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tilecheck as tc
+from tests.library_reports import checked_for
 from tests.op_kernels import CASES, Case
 from tests.test_numba_cuda_lowering import ELSEWHERE, kernels, report_of
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
 from tilecheck.frontend.tile import read_function
 from tilecheck.ir.compilers import preference
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import check_kernel
+from tilecheck_runtime import kernels as library
 from tilecheck_runtime.backends.tile_ir import functions
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.backends.tile_ir.rows import SPECIAL
@@ -105,20 +110,60 @@ def test_the_text_is_the_kernel(kernels: ModuleType) -> None:
     assert "ct.store(z, (b0__, b1__, ), acc)" in text
 
 
+class BM(Dim): ...
+
+
+class BN(Dim): ...
+
+
+class BK(Dim): ...
+
+
+@tc.kernel(requires="x.shape[1] == y.shape[0]")
+def product_that_asserts(
+    z: Tensor[Mut, f32, BM, BN], x: Tensor[Shared, f16, Dyn, Dyn], y: Tensor[Shared, f16, Dyn, Dyn]
+) -> None:
+    xs, ys = x.partition(BM, BK, pad=0), y.partition(BK, BN, pad=0)
+    acc = tc.zeros(BM, BN, dtype=f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tc.mma(xs[tc.block_id(0), k], ys[k, tc.block_id(1)], acc)
+    tc.device_assert(tc.sum(acc) < 1e30)
+    z.store(acc)
+
+
+def placed(
+    kernel: Any, grid: tuple[int, int], blocks: Sequence[tuple[int, int]], launched: tuple[int, int]
+) -> list[Any]:
+    """The tiles that these of the `launched` blocks compute, in order, for an output of `grid` tiles."""
+    lines = lower(checked_for(kernel, {"BM": 16, "BN": 16, "BK": 16}, "f16")).source.splitlines()
+    start = next(n for n, line in enumerate(lines) if "rows__" in line)
+    end = next(n for n, line in enumerate(lines) if "b0__ =" in line)
+    found: list[Any] = []
+    note = re.sub(r"\S.*", "found.append((b0__, b1__))", lines[end])
+    for at in blocks:
+        ct = SimpleNamespace(bid=at.__getitem__, num_blocks=launched.__getitem__, cdiv=lambda n, tile: -(-n // tile))
+        z = SimpleNamespace(shape=[16 * n for n in grid])
+        exec(textwrap.dedent("\n".join([*lines[start : end + 1], note])), {"ct": ct, "z": z, "found": found})
+    return found
+
+
 @pytest.mark.parametrize("grid", [(1, 1), (5, 3), (16, 4), (19, 7), (1, 9), (9, 1)], ids=str)
-def test_blocks_of_a_product_share_out_the_tiles_in_bands(kernels: ModuleType, grid: tuple[int, int]) -> None:
-    lines = lower(report_of(kernels, case("mma_f16"))).source.splitlines()
-    order = "\n".join(
-        line.strip() for line in lines[1 : next(n for n, line in enumerate(lines) if "b0__ =" in line) + 1]
-    )
+def test_blocks_of_a_product_share_out_the_tiles_in_bands(grid: tuple[int, int]) -> None:
     rows, columns = grid
-    found = []
-    for at in ((i, j) for j in range(columns) for i in range(rows)):
-        scope: dict[str, Any] = {"ct": SimpleNamespace(bid=at.__getitem__, num_blocks=grid.__getitem__)}
-        exec(order, scope)
-        found.append((scope["b0__"], scope["b1__"]))
-    assert sorted(found) == [(i, j) for i in range(rows) for j in range(columns)]
+    blocks = [(i, j) for j in range(columns) for i in range(rows)]
+    found = placed(product_that_asserts, grid, blocks, grid)
+    assert sorted(found) == sorted(blocks)
     assert {i for i, _ in found[: 8 * columns]} == set(range(min(rows, 8)))
+
+
+@pytest.mark.parametrize("grid", [(1, 1), (5, 3), (19, 7), (1, 9)], ids=str)
+@pytest.mark.parametrize("blocks", [1, 4, 200])
+def test_blocks_of_a_product_walk_over_the_tiles_in_bands(grid: tuple[int, int], blocks: int) -> None:
+    rows, columns = grid
+    found = placed(library.gemm, grid, [(i, 0) for i in range(blocks)], (blocks, 1))
+    assert sorted(found) == [(i, j) for i in range(rows) for j in range(columns)]
+    if blocks == 1:
+        assert {i for i, _ in found[: 8 * columns]} == set(range(min(rows, 8)))
 
 
 def test_a_padded_load_reads_its_padding(kernels: ModuleType) -> None:

@@ -16,7 +16,7 @@ from benchmarks.device.measure import Bench
 from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
 from tilecheck.ir.kernel import Kernel
 from tilecheck.verify.tile import Argument, TileReport
-from tilecheck_runtime import kernels, specialise
+from tilecheck_runtime import calls, kernels, specialise
 
 NEAR = 0.997
 
@@ -44,13 +44,13 @@ def unchecked(kernel: Any) -> Iterator[None]:
         return replace(checked(kernel, dims, opened), accesses=(), hoisted={})
 
     checked = specialise.checked
-    specialise._kernels.pop(kernel.fn, None)
+    calls.forget(kernel)
     specialise.checked = bare
     try:
         yield
     finally:
         specialise.checked = checked
-        specialise._kernels.pop(kernel.fn, None)
+        calls.forget(kernel)
 
 
 def twins(bench: Bench, item: str, kernel: Any, build: Any, work: float, unit: str, target: float | None) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from tilecheck_runtime.backends import Copy, Upload, Work
 from tilecheck_runtime.errors import UsageError
-from tilecheck_runtime.ledger import Access, Loan, hold
+from tilecheck_runtime.grants import hold
+from tilecheck_runtime.ledger import Access, Loan
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
 

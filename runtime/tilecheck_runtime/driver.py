@@ -275,6 +275,15 @@ class Device:
         self.enter()
         _ok("cuStreamSynchronize", _bindings().cuStreamSynchronize(stream))
 
+    def stream_done(self, stream: int) -> bool:
+        """Whether everything submitted to `stream` is done. A kernel fault there raises `DriverError`."""
+        driver = _bindings()
+        (status,) = driver.cuStreamQuery(stream)
+        if status == driver.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        _ok("cuStreamQuery", (status,))
+        return True
+
     def new_event(self, timing: bool = False) -> int:
         self.enter()
         driver = _bindings()

@@ -26,7 +26,8 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import Loan, State, again, become, hold, merged, release
+from tilecheck_runtime.grants import again, become, hold, merged, release
+from tilecheck_runtime.ledger import Loan, State
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase

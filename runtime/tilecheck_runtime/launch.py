@@ -30,12 +30,12 @@ from tilecheck_runtime.contracts import (
 )
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.ledger import Access, Loan, Request, hold
+from tilecheck_runtime.grants import hold
+from tilecheck_runtime.ledger import Access, Loan, Request
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
-from tilecheck_runtime.specialise import CheckedKernel, Decision, checked_kernel, facts_of, listeners
-from tilecheck_runtime.surroundings import watch
+from tilecheck_runtime.specialise import CheckedKernel, Decision, facts_of, listeners
 
 if TYPE_CHECKING:
     from tilecheck_runtime.prepared import Prepared
@@ -146,31 +146,22 @@ class LaunchOp(DeviceOp[Tensors]):
         return value
 
 
-def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchOp:
-    """The op of `kernel(*args, **kwargs)`.
+def plan_of(kernel: KernelObject, checked: CheckedKernel | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+    """The launch of `kernel(*args, **kwargs)`, checked; `checked` is a tile kernel as it reads now.
 
     Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
-    BorrowError for a conflict; nothing is held then.
+    BorrowError for one that was moved.
     """
-    if kernel.track != "tile":
+    if checked is None:
         simt = simt_kernel(kernel, args, kwargs)
-        plan = _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
-        return LaunchOp(plan, _take(plan))
-    read = kernel._read
-    if read is not None and read[0]():
-        checked = read[1]
-    else:
-        unchanged = watch(kernel.fn)
-        checked = checked_kernel(kernel.fn, kernel.options)
-        kernel._read = (unchanged, checked)
+        return _decided(simt, bind(simt.kernel, simt.signature, args, kwargs), kernel)
     arguments = bind(checked.kernel, checked.signature, args, kwargs, checked.positional)
     facts = facts_of(checked, arguments, kernel.bindings, kernel.hints)
     decision = checked.decisions.get(facts)
     if decision is None:
         plan = _decided(checked, arguments, kernel)
         decision = checked.remember(facts, Decision(plan.dims, plan.grid))
-    plan = Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
-    return LaunchOp(plan, _take(plan))
+    return Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
 
 
 def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...], called: KernelObject) -> Plan:
@@ -189,7 +180,8 @@ def requests_of(plan: Plan) -> tuple[Request, ...]:
     )
 
 
-def _take(plan: Plan) -> tuple[Loan, ...]:
+def take(plan: Plan) -> tuple[Loan, ...]:
+    """The borrows of a launch. Raises BorrowError for a conflict; nothing is held then."""
     return hold(requests_of(plan), f"`{plan.name}`")
 
 

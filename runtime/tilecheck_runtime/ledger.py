@@ -30,18 +30,16 @@ the line of `q`.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
-from tilecheck_runtime.sites import Site, here, subject
+from tilecheck_runtime.sites import Site, subject
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends import Event
@@ -50,6 +48,26 @@ if TYPE_CHECKING:
 LOCK = threading.RLock()
 
 _numbers = itertools.count(1)
+
+
+class Pending(Protocol):
+    """A built op whose loans are granted and not yet entered, since nobody has looked."""
+
+    def enter(self) -> None:
+        """Enter them."""
+        ...
+
+
+# Ops that are pending; whoever looks at a ledger enters them first. Weakly, since an op that is gone holds nothing.
+OPEN: list[weakref.ref[Pending]] = []
+
+
+def _enter_open() -> None:
+    while OPEN:
+        op = OPEN.pop()()
+        if op is not None:
+            op.enter()
+
 
 # The running loans of a ledger are looked through for ended ones when there are this many more than the last time.
 SWEEP = 64
@@ -214,11 +232,13 @@ class Ledger:
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
         self._lanes: dict[int, list[weakref.ref[Loan]]] = {}
-        self._standing: list[tuple[Region, Standing]] = []
+        self._standing: list[tuple[Region, weakref.ref[Standing]]] = []
 
     def still(self) -> list[Loan]:
         """The loans that have not ended and are not running."""
         with LOCK:
+            if OPEN:
+                _enter_open()
             found: list[Loan] = []
             for ref in self._still:
                 loan = ref()
@@ -249,20 +269,25 @@ class Ledger:
     def stand(self, region: Region, standing: Standing) -> None:
         """Enter a leave that was granted."""
         with LOCK:
-            others = [entry for entry in self._standing if entry[1] is not standing and entry[1].stands]
-            self._standing = [*others, (region, standing)]
+            others = [
+                entry for entry in self._standing if (s := entry[1]()) is not None and s is not standing and s.stands
+            ]
+            self._standing = [*others, (region, weakref.ref(standing))]
 
     def unsettle(self, region: Region, stream: int = 0) -> None:
         """Take back the leaves on bytes of `region`, but those on `stream`, whose order is by itself."""
         with LOCK:
             if not self._standing:
                 return
-            kept: list[tuple[Region, Standing]] = []
-            for other, standing in self._standing:
+            kept: list[tuple[Region, weakref.ref[Standing]]] = []
+            for entry in self._standing:
+                other, standing = entry[0], entry[1]()
+                if standing is None:
+                    continue
                 if standing.number != stream and other.offset < region.end and region.offset < other.end:
                     standing.stands = standing.ready = False
                 if standing.stands:
-                    kept.append((other, standing))
+                    kept.append(entry)
             self._standing = kept
 
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
@@ -295,226 +320,3 @@ class Ledger:
                 if other.owner is not None and (other.exclusive or loan.exclusive)
                 if overlaps(loan.region, other.region)
             }
-
-
-def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
-    """Raise BorrowError for the first of `requests` that conflicts; they are made by one party, `by` says who ("`saxpy`").
-
-    They must not conflict with each other either, unless they happen one after the other (`in_order`). Garbage that still
-    has a loan, and work that nobody waits for and that is over, let go of it before anything is refused.
-    """
-    with LOCK:
-        try:
-            _check(requests, by, in_order)
-        except BorrowError:
-            refused = True
-        else:
-            refused = False
-        # Outside the handler, whose traceback would keep the garbage alive.
-        if refused:
-            for loan in (loan for request in requests for loan in request.ledger.running()):
-                if loan.owner is not None:
-                    loan.owner.over()
-            gc.collect()
-            _check(requests, by, in_order)
-
-
-def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
-    """`check` all requests, then end the idle loans that they exclude. Nothing has changed if one is refused."""
-    with LOCK:
-        check(requests, by, in_order=in_order)
-        for request in requests:
-            if request.access in ENDING:
-                _end_idle(request, by)
-            if request.access is not Access.READ and request.access is not Access.WRITE:
-                request.ledger.unsettle(request.region)
-
-
-def repeat(
-    requests: Sequence[Request], by: str, standing: Standing, owner: Runner
-) -> tuple[tuple[Loan, ...], set[Runner]]:
-    """Grant work that is to be submitted any number of times on one stream, as long as `standing` stands: its loans, which
-    run for `owner`, and the executions that the first round comes after.
-
-    Leaves on the same stream go on beside this one, unless it ends a loan that they rest on.
-    """
-    with LOCK:
-        check(requests, by)
-        ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
-        site = here()
-        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
-        earlier = before(loans, owner)
-        for loan in loans:
-            loan.ledger.unsettle(loan.region, 0 if any(ended) else standing.number)
-            loan.ledger.start(loan, owner, standing.number)
-        standing.stands = True
-        for loan in loans:
-            loan.ledger.stand(loan.region, standing)
-        return loans, earlier
-
-
-def borrow(request: Request, holder: str) -> Loan:
-    """Grant one view or partition: a new idle loan."""
-    return hold((request,), holder, State.IDLE)[0]
-
-
-def hold(
-    requests: Sequence[Request], holder: str, state: State = State.BUILT, *, in_order: bool = False
-) -> tuple[Loan, ...]:
-    """Grant what an op needs, all or nothing: one held loan per request."""
-    with LOCK:
-        grant(requests, holder, in_order=in_order)
-        site = here()
-        return tuple(_enter(request, holder, state, site) for request in requests)
-
-
-def become(loans: Iterable[Loan], state: State) -> None:
-    """Let loans that nobody runs go on as `state`."""
-    with LOCK:
-        for loan in loans:
-            loan.state, loan.owner = state, None
-            loan.ledger.unsettle(loan.region)
-
-
-def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
-    """The loans of one party with one for all that say the same: bytes and exclusiveness. The others end.
-
-    A graph of a thousand launches on three tensors has three, whatever handles the launches went through.
-    """
-    with LOCK:
-        kept: dict[tuple[int, Region, bool], Loan] = {}
-        for loan in loans:
-            first = kept.setdefault((id(loan.ledger), loan.region, loan.exclusive), loan)
-            if first is not loan:
-                first.lineage |= loan.ancestry
-                loan.state = State.ENDED
-        return tuple(kept.values())
-
-
-def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
-    """Loans as `repeat` gives them after the earlier ones have ended, if the leave still stands: nothing that it looks at
-    has changed, and what the first round came after the next one does too. None if it was taken back.
-    """
-    with LOCK:
-        if not standing.stands:
-            return None
-        site = here()
-        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
-        for loan in loans:
-            loan.ledger.start(loan, owner, standing.number)
-        return loans
-
-
-def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
-    """The accesses of one more round of captured work, to be granted `in_order`."""
-    mine = frozenset(loan.number for loan in loans)
-    return tuple(
-        Request(
-            loan.ledger,
-            loan.region,
-            Access.EXCLUDE if loan.exclusive else Access.SHARE,
-            f"what {loan.holder} captured",
-            loan,
-            exempt=mine,
-        )
-        for loan in loans
-    )
-
-
-def before(loans: Sequence[Loan], execution: object) -> set[Runner]:
-    """The other executions whose running loans conflict with `loans`: what those are about to do comes after them."""
-    with LOCK:
-        return {other for loan in loans for other in loan.ledger.ahead(loan, execution)}
-
-
-def release(loans: Iterable[Loan]) -> None:
-    """End loans for good: their holder is done with them. Safe from finalisers, takes no lock."""
-    for loan in loans:
-        loan.state = State.ENDED
-
-
-def _enter(request: Request, holder: str, state: State, site: Site) -> Loan:
-    loan = _loan(request, holder, state, site)
-    request.ledger.add(loan)
-    return loan
-
-
-def _loan(request: Request, holder: str, state: State, site: Site) -> Loan:
-    lineage = frozenset() if request.actor is None else request.actor.ancestry
-    exclusive = request.access is Access.EXCLUDE
-    return Loan(request.ledger, request.region, exclusive, holder, site, lineage, state)
-
-
-def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
-    for request in requests:
-        if request.actor is not None:
-            request.actor.check(request.name)
-    if not in_order:
-        for i, first in enumerate(requests):
-            for second in requests[i + 1 :]:
-                _check_pair(first, second, by)
-    for request in requests:
-        ledger = request.ledger
-        loans = ledger.still()
-        if request.access in BY_HOST:
-            loans += ledger.running()
-        broken: list[tuple[Loan, str]] = []
-        for loan in loans:
-            # Most are idle ones, which never stop anybody.
-            if loan.state is State.IDLE:
-                continue
-            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
-            if (
-                rule is not None
-                and (loan.number not in request.exempt or loan.state is State.REPEATING)
-                and (request.execution is None or loan.owner is not request.execution)
-                and overlaps(loan.region, request.region)
-            ):
-                broken.append((loan, rule))
-        if broken:
-            # Of several, what does not go away by waiting, and then the oldest.
-            loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
-            raise _conflict(request, loan, rule)
-
-
-def _check_pair(first: Request, second: Request, by: str) -> None:
-    exclusive = [r for r in (first, second) if r.access in ENDING]
-    if not exclusive or first.ledger is not second.ledger or not overlaps(first.region, second.region):
-        return
-    one, other = (first, second) if first.access in ENDING else (second, first)
-    verb = "writes" if other.access in ENDING else "reads"
-    raise BorrowError(
-        f"{one.name} and {other.name} share memory in one launch of {by}, which writes {one.name}",
-        f"pass a copy for {other.name}, or write to a tensor of its own",
-        rule=CONFLICT,
-        points=(f"bytes {one.region.offset} to {one.region.end} are written through {one.name}",
-                f"bytes {other.region.offset} to {other.region.end}: {by} {verb} them through {other.name}"),
-    )  # fmt: skip
-
-
-def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
-    verb = "writing" if loan.exclusive else "reading"
-    doing = {
-        State.RUNNING: f"is {verb} it",
-        State.REPEATING: f"is {verb} it",
-        State.LENT: f"is {verb} it",
-        State.BUILT: "has it exclusively" if loan.exclusive else "reads it",
-    }.get(loan.state, "holds it")
-    what, way_out = STORY[loan.state]
-    return BorrowError(
-        f"cannot {request.access.value.format(request.name or subject())} while {loan.holder} {doing}",
-        way_out,
-        rule=rule,
-        points=(f"{loan.site}: {loan.holder} was {what}",),
-    )
-
-
-def _end_idle(request: Request, by: str) -> bool:
-    """End the idle loans that `request` excludes; whether there were any."""
-    kept = frozenset() if request.actor is None else request.actor.ancestry
-    found = False
-    for loan in request.ledger.still():
-        if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
-            loan.ended = (f"{by} {VERBS[request.access]}", here())
-            found = True
-    return found

@@ -18,7 +18,8 @@ from tilecheck_runtime.backends import Array, Copy, Download, Work
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
-from tilecheck_runtime.ledger import Access, hold
+from tilecheck_runtime.grants import hold
+from tilecheck_runtime.ledger import Access
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.tensor import Tensor, make
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -26,7 +26,8 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import DroppedOpWarning, OpError, UsageError
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.ledger import Access, Loan, hold, release
+from tilecheck_runtime.grants import hold, release
+from tilecheck_runtime.ledger import Access, Loan
 from tilecheck_runtime.nodes import (
     Apply,
     Cell,
@@ -76,7 +77,7 @@ class DeviceOp(Unique, Generic[R]):
         self._loans = loans
         self._site: Site = loans[0].site if loans else here()
         self._life = Life.BUILT
-        self._lock = threading.Lock()
+        self._lock: AbstractContextManager[object] = threading.Lock()
         # An attempt to run it that was refused is no neglect.
         self._attempted = False
 

@@ -25,7 +25,8 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
-from tilecheck_runtime.ledger import Access, Loan, borrow
+from tilecheck_runtime.grants import borrow
+from tilecheck_runtime.ledger import Access, Loan
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor, kernel_language
 from tilecheck_runtime.unique import Unique

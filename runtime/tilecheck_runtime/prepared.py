@@ -23,8 +23,9 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Graph, Launch
 from tilecheck_runtime.errors import TilecheckError
 from tilecheck_runtime.execution import Recording
+from tilecheck_runtime.grants import again, become, before, grant
 from tilecheck_runtime.graph import record
-from tilecheck_runtime.ledger import LOCK, Loan, State, again, become, before, grant
+from tilecheck_runtime.ledger import LOCK, Loan, State
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.unique import Unique

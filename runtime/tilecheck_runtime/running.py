@@ -9,28 +9,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from tilecheck_runtime import phase
-from tilecheck_runtime.execution import Execution
+from tilecheck_runtime.backends import Event
 from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.unique import Unique
 
 R = TypeVar("R", covariant=True)
 
 
+class Flight(Protocol):
+    """What was submitted: an execution, or a round of a seat."""
+
+    @property
+    def stream(self) -> Stream: ...
+
+    def event(self) -> Event:
+        """The end of it."""
+        ...
+
+    def release(self) -> None:
+        """End the borrows: it is over."""
+        ...
+
+    def abandon(self) -> None:
+        """Nobody will wait: the borrows end with the work. Safe from finalisers."""
+        ...
+
+
 class Running(Unique, Generic[R]):
     """Work on a stream. Made by `op.run()`."""
 
-    def __init__(self, execution: Execution, value: R) -> None:
-        self._execution = execution
-        self._event = execution.event()
+    def __init__(self, flight: Flight, value: R) -> None:
+        self._flight = flight
+        self._end: Event | None = None
         self._value = value
+
+    @property
+    def _event(self) -> Event:
+        if self._end is None:
+            self._end = self._flight.event()
+        return self._end
 
     @property
     def stream(self) -> Stream:
         """Where it runs."""
-        return self._execution.stream
+        return self._flight.stream
 
     def done(self) -> bool:
         """Whether the work is over. The borrows end with `wait()`, not with the work."""
@@ -50,8 +75,11 @@ class Running(Unique, Generic[R]):
         finally:
             # An interrupted wait says nothing about the work.
             if self._event.done():
-                self._execution.release()
+                self._release()
         return self._value
+
+    def _release(self) -> None:
+        self._flight.release()
 
     def __await__(self) -> Generator[Any, None, R]:
         phase.refuse_running("await")
@@ -72,9 +100,9 @@ class Running(Unique, Generic[R]):
 
     def __del__(self) -> None:
         # The constructor may have failed before there was an execution.
-        execution = getattr(self, "_execution", None)
-        if execution is not None:
-            execution.abandon()
+        flight = getattr(self, "_flight", None)
+        if flight is not None:
+            flight.abandon()
 
     def __repr__(self) -> str:
         return f"<Running on {self.stream}: {'over' if self.done() else 'in flight'}>"

@@ -14,7 +14,7 @@ import linecache
 import os
 import sys
 from itertools import islice
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import NamedTuple
 
 _OURS = frozenset({"tilecheck", "tilecheck_runtime"})
@@ -38,6 +38,9 @@ class Site(NamedTuple):
         return f"{path}:{self.line}"
 
 
+_NOWHERE = compile("", "<unknown>", "exec")
+
+
 def here() -> Site:
     """The line of the user's code that is running."""
     frame = _user_frame()
@@ -48,6 +51,18 @@ def in_del() -> bool:
     """Whether the user's code is at a `del` statement: what ends there was dropped by name. For finalisers."""
     frame = _user_frame()
     return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("DELETE_")
+
+
+def caller(skipped: int) -> tuple[CodeType, int]:
+    """What `site_of` makes the line of the user's code out of; `skipped` frames above the caller's own are ours."""
+    frame = _user_frame(skipped)
+    return (_NOWHERE, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def site_of(code: CodeType, instruction: int) -> Site:
+    """The line of an instruction (`frame.f_lasti`), which is quicker to note than to look up."""
+    line = next(islice(code.co_positions(), instruction // 2, None), (None,))[0]
+    return Site(code.co_filename, line or code.co_firstlineno)
 
 
 def subject(otherwise: str = "the tensor") -> str:
@@ -91,8 +106,8 @@ def _is_module(receiver: ast.expr, frame: FrameType | None) -> bool:
     )
 
 
-def _user_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
+def _user_frame(skipped: int = 0) -> FrameType | None:
+    frame: FrameType | None = sys._getframe(skipped + 2)
     while frame is not None:
         name = frame.f_globals.get("__name__")
         ours = _known.get(name)

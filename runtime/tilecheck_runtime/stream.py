@@ -24,11 +24,18 @@ from tilecheck_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.execution import Execution
-    from tilecheck_runtime.launcher import Launcher
 
 _numbers = count(1)
 # A stream looks through its executions for dead ones when there are this many more than twice what it found alive.
 SWEEP = 64
+
+
+class Settles(Protocol):
+    """Work on a stream that is no execution."""
+
+    def settle(self) -> None:
+        """End the borrows of everything that is over by now; waits for the rest."""
+        ...
 
 
 class Stream:
@@ -39,7 +46,7 @@ class Stream:
         self._number = next(_numbers)
         self._executions: list[weakref.ref[Execution]] = []
         self._sweep_at = SWEEP
-        self._launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
+        self._settling: weakref.WeakSet[Settles] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def _enter(self, execution: Execution) -> None:
@@ -50,23 +57,23 @@ class Stream:
                 self._executions = [ref for ref in self._executions if ref() is not None]
                 self._sweep_at = 2 * len(self._executions) + SWEEP
 
-    def _settles(self, launcher: Launcher) -> None:
-        """Let `synchronize` end the borrows of `launcher` too."""
+    def _settles(self, other: Settles) -> None:
+        """Let `synchronize` end the borrows of `other` too."""
         with self._lock:
-            self._launchers.add(launcher)
+            self._settling.add(other)
 
     def synchronize(self) -> None:
         """Wait for everything submitted so far, as if each `Running` of it had been waited for. Errors stay with theirs."""
         phase.refuse_running("synchronize")
         with self._lock:
             executions = [execution for ref in self._executions if (execution := ref()) is not None]
-            launchers = list(self._launchers)
+            others = list(self._settling)
         self._queue.mark(()).wait()
         for execution in executions:
             if execution.over():
                 execution.release()
-        for launcher in launchers:
-            launcher.settle()
+        for other in others:
+            other.settle()
 
     def __repr__(self) -> str:
         return f"<Stream {self._number}>"

@@ -25,8 +25,9 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Array, Backend
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
+from tilecheck_runtime.grants import borrow, check, grant, hold
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, State, borrow, check, grant, hold
+from tilecheck_runtime.ledger import LOCK, Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.sites import Site, here, subject
 from tilecheck_runtime.unique import Unique

@@ -33,9 +33,10 @@ from tilecheck_runtime.backends import Array, default
 from tilecheck_runtime.bench import do_bench, do_bench_paired
 from tilecheck_runtime.binding import TensorArgument
 from tilecheck_runtime.errors import LaunchRefused, TilecheckError, UsageError
+from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import LaunchOp, Plan
 from tilecheck_runtime.layout import as_dtype
-from tilecheck_runtime.ledger import Access, grant
+from tilecheck_runtime.ledger import Access
 from tilecheck_runtime.partition import OWNED, Partition
 from tilecheck_runtime.tensor import Tensor, from_host
 from tilecheck_runtime.tune_log import Trial, TuningLog, config_name, digest

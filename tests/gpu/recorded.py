@@ -97,9 +97,9 @@ def _call(report: TileReport, work: Launch) -> Call:
 
 def record(name: str) -> list[Recorded]:
     """The launches of one program. Kernels compiled by an earlier program of this process are compiled again."""
-    from tilecheck_runtime import specialise
+    from tilecheck_runtime import calls
 
-    specialise._kernels.clear()
+    calls.forget()
     with recording() as listed:
         programs()[name]()
     return listed

@@ -124,11 +124,17 @@ _DTYPE_ALIASES = {
 }
 
 
+# Names that torch gives another meaning than NumPy.
+_TORCH_ALIASES = {"float": "float32", "int": "int32", "long": "int64"}
+
+
 def dtype_name(value: object) -> str | None:
     """The NumPy name of a dtype written as `np.float32`, `numba.float32`, `"f4"`, `float`; None if it is none."""
     if isinstance(value, Ref):
         head, _, name = value.path.rpartition(".")
-        if head not in ("numpy", "numba", "builtins", "numba.cuda", "tilecheck"):
+        if head == "torch":
+            name = _TORCH_ALIASES.get(name, name)
+        elif head not in ("numpy", "cupy", "numba", "builtins", "numba.cuda", "tilecheck"):
             return None
     elif isinstance(value, str):
         name = value.lstrip("<>=|")

@@ -217,7 +217,7 @@ def _sources(value: Node) -> list[str]:
             return _sources(array)
         case Select(then=then, other=other):
             return [*_sources(then), *_sources(other)]
-        case OpCall(op=op, args=(first, *_)) if op in _VIEW_CALLS:
+        case OpCall(op=op, args=(first, *_)) if op in _VIEW_CALLS or op in ("real", "imag"):
             return _sources(first)
         case Item(base=base):
             return _sources(base)

@@ -31,7 +31,7 @@ Track = Literal["tile", "simt", "numba"]
 
 @cache
 def _build() -> Any:
-    return import_module("tilecheck_runtime.launch").build
+    return import_module("tilecheck_runtime.calls").build
 
 
 class Kernel:
@@ -52,8 +52,8 @@ class Kernel:
         self.options: Mapping[str, object] = MappingProxyType(dict(options))
         self.bindings: Mapping[str, int] = MappingProxyType(dict(bindings))
         self.hints: Mapping[str, int] = MappingProxyType(dict(hints))
-        # The runtime's: the kernel as it was read last, and whether that still stands.
-        self._read: tuple[Callable[[], bool], Any] | None = None
+        # The runtime's: the kernel as it was read last, and what it learned about calls.
+        self._memory: Any = None
         update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

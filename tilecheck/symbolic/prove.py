@@ -8,11 +8,13 @@ multiplied by it (`multipliers`), which is what `i < n` must become to speak abo
     implies([i >= 0, i <= 7], i * 16 < 128)  ->  True
 
 Invariant: an answer True holds for every integer value of the atoms within their bounds. Work is bounded by `_MOST`
-inequalities; beyond, the answer is False.
+inequalities at a time; where there are many facts, those next to the goal are tried alone first, so that facts about
+something else cost no proof.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import gcd
 
@@ -20,6 +22,8 @@ from tilecheck.symbolic.linear import ONE, Atom, Bounds, Monomial, Poly, Quotien
 from tilecheck.symbolic.requires import Comparison
 
 _MOST = 160
+# Up to this many inequalities there is one attempt, with all of them.
+_FEW = 24
 # An inequality `sum + constant >= 0`: coefficients by the number of an unknown, in order, and the constant.
 Row = tuple[tuple[tuple[int, int], ...], int]
 
@@ -68,7 +72,11 @@ def _implies(
         return True
     given = [p for fact in facts for p in _at_least_zero(fact)]
     given += [p * m for p in given for m in multipliers if m.constant is None]
-    polys = _relevant([-goal - ONE, *_defined(goal, known)], given, known)
+    return any(_refuted(polys, known) for polys in _relevant([-goal - ONE, *_defined(goal, known)], given, known))
+
+
+def _refuted(polys: Sequence[Poly], known: Callable[[Atom], Bounds] | None) -> bool:
+    """Whether `polys` cannot all be `>= 0`."""
     unknowns: dict[Monomial, int] = {}
     rows = {_row(poly, unknowns) for poly in polys}
     for monomial in tuple(unknowns):
@@ -82,18 +90,32 @@ def _defined(poly: Poly, known: Callable[[Atom], Bounds] | None) -> list[Poly]:
     return [inequality for atom in quotients for inequality in _definition(atom, known)]
 
 
-def _relevant(goal: list[Poly], facts: list[Poly], known: Callable[[Atom], Bounds] | None) -> list[Poly]:
-    """The goal and the facts that share an atom with it, directly or through others, with their quotients defined."""
+def _relevant(goal: list[Poly], facts: list[Poly], known: Callable[[Atom], Bounds] | None) -> Iterator[list[Poly]]:
+    """The goal with the facts that share an atom with it, directly or through others, their quotients defined.
+
+    Few are yielded together; of many, first those that bring the fewest new atoms, above all such as no other fact has.
+    """
     found, atoms = list(goal), {a for poly in goal for a in poly.atoms()}
-    left = [(poly, set(poly.atoms())) for poly in facts]
-    while True:
-        near = [(poly, own) for poly, own in left if own & atoms]
-        if not near or len(found) + len(near) > _MOST:
-            return found
+    strongest: dict[tuple[tuple[Monomial, int], ...], tuple[int, Poly]] = {}
+    for poly in facts:
+        constant = next((c for monomial, c in poly.terms if not monomial), 0)
+        terms = tuple(term for term in poly.terms if term[0])
+        if terms not in strongest or constant < strongest[terms][0]:
+            strongest[terms] = constant, poly
+    left = [(poly, set(poly.atoms())) for _, poly in strongest.values()]
+    met = Counter(atom for _, own in left for atom in own)
+    while near := [(poly, own) for poly, own in left if own & atoms]:
         left = [(poly, own) for poly, own in left if not own & atoms]
-        for poly, own in near:
+        near.sort(key=lambda item: (sum(met[a] == 1 for a in item[1] - atoms), len(item[1] - atoms)))
+        inside = sum(own <= atoms for _, own in near)
+        for count, (poly, own) in enumerate(near):
+            if len(near) > _FEW and count in (inside, _FEW):
+                yield list(found)
+            if len(found) >= _MOST:
+                break
             found += [poly, *_defined(poly, known)]
             atoms |= own
+    yield found
 
 
 def _definition(atom: Quotient, known: Callable[[Atom], Bounds] | None) -> Iterator[Poly]:

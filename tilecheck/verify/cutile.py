@@ -30,6 +30,7 @@ from tilecheck.ir.kernel import (
     Inline,
     Kernel,
     Name,
+    Opaque,
     OpCall,
     Stmt,
     Unary,
@@ -37,7 +38,7 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.printer import show
-from tilecheck.ir.simt import ThreadVar
+from tilecheck.ir.simt import Atomic, Load, Store, ThreadVar, Unread
 from tilecheck.verify.cutile_shapes import launched_shape_faults, shape_faults
 from tilecheck.verify.cutile_stores import store_faults
 from tilecheck.verify.simt import SimtReport
@@ -93,25 +94,88 @@ _VISITED = 16
 
 
 def thinned(kernel: Kernel) -> Kernel:
-    """The kernel with loops over a tile's elements that take large steps.
+    """The kernel with loops over a tile's elements that take large steps, and without those that only read, inside of its
+    edges, an array that nobody writes: nothing can happen there.
 
     What such a kernel does, the whole one does too: a fault of a replay is a fault of the kernel, found without going
     through every element of tiles of 128 by 128.
     """
-    return replace(kernel, body=tuple(_thin(statement) for statement in kernel.body))
+    nodes = tuple(walk(*kernel.body))
+    written = {n.array.id for n in nodes if isinstance(n, Store | Atomic) and isinstance(n.array, Name)}
+    for node in nodes:
+        if isinstance(node, Unread):
+            written |= set(node.touches or ())
+    body = _thin_all(kernel.body, written)
+    used = {node.id for node in walk(*body) if isinstance(node, Name)}
+    return replace(kernel, body=_without_tiles(body, used))
 
 
-def _thin(node: Stmt) -> Stmt:
+# What the reader leaves in a kernel for the checks of this module.
+_MARKS = frozenset({"whole_tiles", "fits_int32", "stores_tile", "tile_extents", "ranks_differ", "takes_dtype"})
+# Values that are written and tell nothing but themselves.
+STORED = frozenset({"the stored tile", "the added tile", "scattered elements"})
+
+
+def _without_tiles(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
+    """`body` without tiles that nothing depends on, and without the marks."""
+    kept: list[Stmt] = []
+    for node in body:
+        match node:
+            case Do(value=OpCall(op=op)) if op in _MARKS:
+                continue
+            case Assign(target=target, value=Opaque()) if target not in used:
+                continue
+            case For(body=inner) | While(body=inner) | Inline(body=inner):
+                kept.append(replace(node, body=_without_tiles(inner, used)))
+            case If(then=then, other=other):
+                kept.append(replace(node, then=_without_tiles(then, used), other=_without_tiles(other, used)))
+            case _:
+                kept.append(node)
+    return tuple(kept)
+
+
+def writes_only(kernel: Kernel) -> bool:
+    """Whether the kernel reads no array that it writes, so that nothing depends on what it stored."""
+    nodes = tuple(walk(*kernel.body))
+    if any(isinstance(node, Unread | Atomic) for node in nodes):
+        return False
+    written = {n.array.id for n in nodes if isinstance(n, Store) and isinstance(n.array, Name)}
+    return not any(isinstance(n, Load) and isinstance(n.array, Name) and n.array.id in written for n in nodes)
+
+
+def _thin_all(body: tuple[Stmt, ...], written: set[str]) -> tuple[Stmt, ...]:
+    return tuple(_thin(statement, written) for statement in body if not _only_reads(statement, written))
+
+
+def _only_reads(node: Stmt, written: set[str]) -> bool:
+    """Whether a statement is a loop over elements that reads within the edges of arrays that are never written."""
+    match node:
+        case For(target=target, body=body) if target.startswith("%"):
+            return all(_only_reads(inner, written) or _reads_inside(inner, written) for inner in body)
+    return False
+
+
+def _reads_inside(node: Stmt, written: set[str]) -> bool:
+    match node:
+        case If(cond=cond, then=(Assign(value=Load(array=Name(id=array), index=index)),), other=()):
+            edges = [
+                n for n in walk(cond) if isinstance(n, Extent) and isinstance(n.array, Name) and n.array.id == array
+            ]
+            return array not in written and len(edges) >= len(index)
+    return False
+
+
+def _thin(node: Stmt, written: set[str]) -> Stmt:
     match node:
         case For(target=target, start=Const(value=0), stop=stop, body=body) if target.startswith("%"):
-            inner = tuple(map(_thin, body))
+            inner = _thin_all(body, written)
             one = Const(1, span=node.span)
             parts = Binary("//", stop, Const(_VISITED, span=node.span), span=node.span)
             return replace(node, step=OpCall("max", (parts, one), span=node.span), body=inner)
         case For(body=body) | While(body=body) | Inline(body=body):
-            return replace(node, body=tuple(map(_thin, body)))
+            return replace(node, body=_thin_all(body, written))
         case If(then=then, other=other):
-            return replace(node, then=tuple(map(_thin, then)), other=tuple(map(_thin, other)))
+            return replace(node, then=_thin_all(then, written), other=_thin_all(other, written))
     return node
 
 

@@ -77,7 +77,7 @@ def evaluate(run: Run, state: State, expr: Node) -> Value:
             return scalars.unary(run.symbols, op, inner)
         case Binary(op=op, left=left, right=right):
             first, second = evaluate(run, state, left), evaluate(run, state, right)
-            if op not in _WRAPPING:
+            if op not in _WRAPPING and not _takes_low_bits(op, first, second):
                 observe(run, state, expr, first, second)
             if op in ("<<", ">>"):
                 observe_shift(run, state, expr, second)
@@ -119,6 +119,16 @@ def evaluate(run: Run, state: State, expr: Node) -> Value:
         case Opaque(reason=reason):
             return Scalar(run.symbols.fresh("opaque", Level.THREAD, Taint.HAVOC)) if reason else Unknown(reason)
     return Unknown("an expression that is not read")
+
+
+def _takes_low_bits(op: str, first: Value, second: Value) -> bool:
+    """Whether `first op second` is the same for a value that has wrapped: it takes bits below the 64th."""
+    if op == "%":
+        divisor = as_int(second)
+        power = value_of(divisor) if divisor is not None else None
+        return power is not None and 0 < power < 2**63 and power & (power - 1) == 0
+    masks = [value_of(term) for value in (first, second) if (term := as_int(value)) is not None]
+    return op == "&" and any(mask is not None and 0 <= mask < 2**63 for mask in masks)
 
 
 def constant(run: Run, value: object) -> Value:

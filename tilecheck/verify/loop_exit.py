@@ -59,7 +59,7 @@ def leave_loop(run: Run, this: Loop, state: State, round_: Round, follows: Term)
     if isinstance(this.node, For):
         env[this.node.target] = Scalar(run.symbols.fresh(this.node.target, Level.THREAD, Taint.HAVOC))
     if not broken and not this.may_return:
-        this.facts.impose(fresh, rounds if rounds.symbol is not None else None)
+        this.facts.impose(fresh, rounds if rounds.symbol is not None else None, rounds)
         if not this.counted:
             _condition_failed(this, round_, env, rounds)
     state.env = env

@@ -3,7 +3,8 @@
 In order of preference: unchanged; `start + k * delta` with a delta that the loop does not change; array variables that
 rotate (ping-pong buffers); several scalars running through a finite joint sequence of constants (`s //= 2`); else
 anything of the right level, with invariants kept from a small set of templates (`x >= start`, `x <= start`, `x >= 0`,
-`x >= 1`, `x in {0, 1}`, `x + y` and `x - y` constant, `x <= y`) that hold at the start and survive one round.
+`x >= 1`, `x in {0, 1}`, `x + y` and `x - y` constant, `x <= y`, at most one more per round, `x + y` one more per round)
+that hold at the start and survive one round.
 
 Invariant: a form is used only if one round from a generic head preserves it, so it holds at every head by induction.
 """
@@ -57,11 +58,15 @@ if TYPE_CHECKING:
 RACES = (Property.RACE_FREE, Property.SHARED_INITIALISED)
 _PASSES = 6
 _LONGEST_ORBIT = 41
+# The number of the round, among the names of a template.
+_ROUND = ""
 
 
 @dataclass
 class Form:
-    """The form of one carried variable. `delta` set: start + k * delta; `fixed`: unchanged; else free at `level`."""
+    """The form of one carried variable. `delta` set: start + k * delta; `fixed`: unchanged; else free at `level`, within
+    `low` and `high` where a round gives values in a range.
+    """
 
     level: Level
     kind: Kind
@@ -69,6 +74,8 @@ class Form:
     delta: Term | None = None
     refused: bool = False
     exact: bool = False
+    low: int | None = None
+    high: int | None = None
 
     @staticmethod
     def start(value: Value, level: Level) -> Form:
@@ -96,14 +103,19 @@ class Facts:
     orbit: tuple[tuple[int, ...], ...] = ()
     cyclic: bool = False
 
-    def impose(self, values: dict[str, Value], round_number: Term | None) -> None:
-        """Give the facts to the symbols of `values`, which stand at the head of round `round_number`."""
+    def impose(self, values: dict[str, Value], round_number: Term | None, count: Term | None = None) -> None:
+        """Give the facts to the symbols of `values`, which stand at the head of round `round_number`; `count` is that
+        number if it is no symbol.
+        """
         terms = {name: value.term for name, value in values.items() if isinstance(value, Scalar) and value.term.symbol}
+        number = count if count is not None else round_number
+        known = terms if number is None else {**terms, _ROUND: number}
         for names, template in self.invariants:
-            if all(name in terms for name in names):
-                fact = template(*(terms[name] for name in names))
+            if all(name in known for name in names):
+                fact = template(*(known[name] for name in names))
                 for name in names:
-                    give_fact(terms[name], fact)
+                    if name in terms:
+                        give_fact(terms[name], fact)
         if self.orbit and all(name in terms for name in self.names):
             cases = []
             for n, place in enumerate(self.orbit):
@@ -147,7 +159,8 @@ def like(run: Run, value: Value, name: str, level: Level, form: Form | None = No
             kind = form.kind if form is not None else kind
             exact = form is not None and form.exact
             taint = Taint.DATA if kind is Kind.FLOAT else Taint.NONE if exact else Taint.HAVOC
-            return Scalar(run.symbols.fresh(name, level, taint), kind)
+            low, high = (form.low, form.high) if form is not None else (None, None)
+            return Scalar(run.symbols.fresh(name, level, taint, low, high), kind)
         case Truth():
             return Truth(run.symbols.fresh(name, level, Taint.DATA, boolean=True))
         case Items(items):
@@ -173,6 +186,7 @@ def find(run: Run, this: Loop, walk_round: Callable[..., Round]) -> None:
         _orbit(run, this, loose, walk_round)
         rest = [name for name in loose if not (this.forms[name].exact and name in this.facts.names)]
         if rest:
+            _ranges(run, this, rest, walk_round)
             _invariants(run, this, rest, walk_round)
 
 
@@ -319,22 +333,38 @@ def _orbit(run: Run, this: Loop, free: list[str], walk_round: Callable[..., Roun
             this.forms[name].exact = True
 
 
+def _ranges(run: Run, this: Loop, free: list[str], walk_round: Callable[..., Round]) -> None:
+    """What a round leaves in a variable whatever it held, together with its start: `x = x * a % m` stays below m."""
+    round_ = walk_round(run, this, record=False)
+    for name in free:
+        start, following = as_int(this.before.env[name]), as_int(round_.after.env.get(name, Truth(TRUE)))
+        if start is None or following is None or name not in round_.after.env:
+            continue
+        form = this.forms[name]
+        if start.low is not None and following.low is not None:
+            form.low = min(start.low, following.low)
+        if start.high is not None and following.high is not None:
+            form.high = max(start.high, following.high)
+
+
 def _invariants(run: Run, this: Loop, free: list[str], walk_round: Callable[..., Round]) -> None:
     """Keep the templates that hold at the start and survive one round."""
     starts = {name: t for name in free if (t := as_int(this.before.env[name])) is not None}
+    at_start = {**starts, _ROUND: ZERO}
     templates: list[Template] = []
     for name, start in starts.items():
         templates += _one_variable(name, start)
     for first, second in combinations(starts, 2):
         templates += _two_variables(first, second, starts[first], starts[second])
     before = this.before
-    kept = [t for t in templates if proves(run, before, t[1](*(starts[name] for name in t[0])), 200)]
+    kept = [t for t in templates if proves(run, before, t[1](*(at_start[name] for name in t[0])), 200)]
     for _ in range(5):
         this.facts.invariants = kept
         round_ = walk_round(run, this, record=False)
         survivors = []
         for template in kept:
-            values = [as_int(v) for name in template[0] if (v := round_.after.env.get(name)) is not None]
+            after = {**round_.after.env, _ROUND: Scalar(add(round_.counter, num(1)))}
+            values = [as_int(v) for name in template[0] if (v := after.get(name)) is not None]
             terms = [v for v in values if v is not None]
             if len(terms) == len(template[0]) and proves(run, round_.after, template[1](*terms)):
                 survivors.append(template)
@@ -350,6 +380,7 @@ def _one_variable(name: str, start: Term) -> list[Template]:
         ((name,), lambda x: le(x, start)),
         ((name,), lambda x: ge(x, ZERO)),
         ((name,), lambda x: ge(x, num(1))),
+        ((name, _ROUND), lambda x, k: le(x, add(start, k))),
     ]
     if value_of(start) in (0, 1):
         made.append(((name,), lambda x: conj(ge(x, ZERO), le(x, num(1)))))
@@ -363,4 +394,5 @@ def _two_variables(first: str, second: str, one: Term, two: Term) -> list[Templa
         (names, lambda x, y: eq(sub(x, y), sub(one, two))),
         (names, lambda x, y: le(x, y)),
         (names, lambda x, y: ge(x, y)),
+        ((*names, _ROUND), lambda x, y, k: eq(add(x, y), add(add(one, two), k))),
     ]

@@ -117,6 +117,8 @@ class _Item:
 class CPUStream:
     """A queue with one worker, which ends with the stream."""
 
+    shares = False
+
     def __init__(self) -> None:
         self._worker = ThreadPoolExecutor(1, "tilecheck-stream")
 
@@ -155,8 +157,6 @@ class CPURepeat:
         # What the next round waits for: the last one, which fails if one before it did.
         self._after: tuple[Event, ...] = ()
 
-    shares = False
-
     def after(self, events: tuple[Event, ...]) -> bool:
         self._after += events
         return True
@@ -166,6 +166,16 @@ class CPURepeat:
 
     def end(self) -> CPUEvent:
         return self._stream.mark(self._after)
+
+    @property
+    def last(self) -> Event | None:
+        return self._after[-1] if self._after else None
+
+    def idle(self) -> bool:
+        return all(event.done() for event in self._after)
+
+    def settled(self) -> None:
+        self._after = ()
 
     def wait(self) -> None:
         after = self._after

@@ -26,9 +26,24 @@ _BAND: Final = 16
 
 
 def counted(builder: ir.IRBuilder, block: Value, grid: Sequence[Value]) -> list[Value]:
-    """The ids of a block, axis 0 first. All values are i32: a grid has fewer than 2**31 blocks."""
-    rest = builder.udiv(block, grid[0])
-    return [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
+    """The ids of a block, axis 0 first. All values are i32: a grid has fewer than 2**31 blocks. Most grids have one axis,
+    and nothing to divide.
+    """
+    one = builder.icmp_unsigned("==", builder.mul(grid[1], grid[2]), I32(1))
+    with builder.if_else(one) as (then, otherwise):
+        with then:
+            straight = builder.block
+        with otherwise:
+            rest = builder.udiv(block, grid[0])
+            ids = [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
+            divided = builder.block
+    chosen: list[Value] = []
+    for number, id_ in zip((block, I32(0), I32(0)), ids, strict=True):
+        phi = builder.phi(I32)
+        phi.add_incoming(number, straight)
+        phi.add_incoming(id_, divided)
+        chosen.append(phi)
+    return chosen
 
 
 def uneven(body: Sequence[Node]) -> bool:

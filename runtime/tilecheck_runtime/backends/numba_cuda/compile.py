@@ -20,7 +20,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
 class CompileFailed(Exception):
-    """numba-cuda refused a kernel. For generated code that is a bug of the lowering; `source` is its text."""
+    """numba-cuda or the assembler refused a kernel; of generated code `source` is the text."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"`{name}` does not compile: {reason}")
@@ -113,7 +113,7 @@ def numba_ptx(
         raise CompileFailed(function.__name__, reason) from error
     finally:
         TARGET.reset(token)
-    entry = re.search(r"\.visible \.entry (\w+)", ptx)
+    entry = _ENTRY.search(ptx)
     if entry is None:
         raise CompileFailed(function.__name__, "the PTX has no entry")
     if kept is not None:
@@ -122,19 +122,35 @@ def numba_ptx(
 
 
 def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool = False) -> tuple[bytes, Resources]:
-    """The cubin for `capability` and what it takes; `accelerated` asks for the architecture-specific target (sm_90a)."""
+    """The cubin for `capability` and what it takes; `accelerated` asks for the architecture-specific target (sm_90a).
+
+    Raises `CompileFailed`, as for an instruction whose tile is larger than the registers of a thread.
+    """
+    from cuda.bindings.nvjitlink import nvJitLinkError
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     arch = f"sm_{capability[0]}{capability[1]}{'a' if accelerated else ''}"
     objects = [ObjectCode.from_ptx(text.encode()) for text in ptx]
-    linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
-    image = bytes(linker.link("cubin").code)
+    try:
+        linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
+        image = bytes(linker.link("cubin").code)
+    except nvJitLinkError as error:
+        raise CompileFailed("the PTX", _reason(str(error))) from error
     said = linker.get_info_log()
     return image, Resources(*(sum(map(int, re.findall(words, said))) for words in _SAID))
 
 
+def _reason(said: str) -> str:
+    """What the assembler has against a kernel, in a line."""
+    left, needed = re.search(r"Insufficient registers \((\d+)\)", said), re.search(r"register target of (\d+)", said)
+    if left is not None and needed is not None:
+        return f"one instruction needs {needed[1]} registers a thread, a block of so many threads leaves {left[1]}"
+    return next((line for line in said.splitlines() if "fatal" in line), said.splitlines()[0])
+
+
 # Registers, spilled bytes and shared memory in the words of ptxas.
 _SAID = (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem")
+_ENTRY = re.compile(r"\.visible \.entry (\w+)")
 _RESIDENT = re.compile(r"\.minnctapersm (\d+)")
 
 

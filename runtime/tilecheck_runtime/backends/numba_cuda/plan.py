@@ -14,6 +14,7 @@ from math import prod
 from typing import Final
 
 from tilecheck.ir.kernel import (
+    Access,
     Assign,
     Binary,
     Compare,
@@ -232,14 +233,16 @@ def make_plan(
         threads = grouped
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
-    narrow = not products and _reduces_narrow(kernel, facts)
+    reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
+    narrow = not products and reduces and _narrow(kernel, facts)
     if threads is None:
         per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD * (2 if narrow else 1)
         threads = _grown(largest, per_thread)
         if narrow and threads == _MOST_THREADS and threads // 2 * _MOST_NARROW >= largest:
             threads //= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    resident = _resident(threads, largest, bool(products), narrow)
+    several = sum(isinstance(p, TensorParam) and p.access is Access.SHARED for p in kernel.params) > 1
+    resident = 1 if products else _resident(threads, largest, narrow, not reduces and several)
     if staged:
         shapes = {tile_shape(t) for n in products if isinstance(t := types[n], TileType)}
         held = sum(map(prod, shapes)) // threads
@@ -265,14 +268,12 @@ def _grown(largest: int, per_thread: int) -> int:
     return threads
 
 
-def _reduces_narrow(kernel: Kernel, facts: Mapping[str, Facts]) -> bool:
-    """Whether a kernel reduces elements of less than 32 bits. Such a block has nothing to do before its loads are there,
-    so its threads take as many bytes as those of wide ones; and of a long row rather more than that, in more blocks of
-    fewer threads, since a block in its reduction loads nothing.
+def _narrow(kernel: Kernel, facts: Mapping[str, Facts]) -> bool:
+    """Whether an array has elements of less than 32 bits. A block that reduces such has nothing to do before its loads are
+    there, so its threads take as many bytes as those of wide ones; and of a long row rather more than that, in more blocks
+    of fewer threads, since a block in its reduction loads nothing.
     """
-    widths = [SIZE[facts[p.name].dtype] for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
-    reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
-    return reduces and min(widths, default=4) < 4
+    return min((SIZE[facts[p.name].dtype] for p in kernel.params if p.name in facts), default=4) < 4
 
 
 def _lines(plan: Plan, products: Sequence[OpCall]) -> dict[tuple[int, ...], Lines]:
@@ -305,15 +306,15 @@ def _in_pairs(shape: tuple[int, ...], threads: int) -> bool:
     return warps is not None and shape[-1] // warps[1] % 16 == 0
 
 
-def _resident(threads: int, largest: int, products: bool, narrow: bool) -> int:
+def _resident(threads: int, largest: int, narrow: bool, several: bool) -> int:
     """How many blocks should fit on a multiprocessor at once: the registers that the largest tile needs, plus room for
-    addresses and temporaries, decide. A block in its reduction then leaves others to keep memory busy.
+    addresses and temporaries, decide. A block in its reduction then leaves others to keep memory busy. With `several`
+    operands there is room for two to be under way, or the second would wait for the first.
     """
-    if products:
-        return 1
     held = -(-largest // threads)
-    registers = -(-(16 + held if narrow else 20 + held * 5 // 4) // 8) * 8
-    return max(1, min(65536 // (threads * max(registers, 32)), 2048 // threads))
+    wanted = 16 + held if narrow else 20 + held * 5 // 4 + (held // 2 if several else 0)
+    registers = max(-(-wanted // 8) * 8, 32)
+    return max(1, min(65536 // (threads * registers), 2048 // threads))
 
 
 def _settle(plan: Plan, kernel: Kernel) -> None:

@@ -13,7 +13,7 @@ from tilecheck.ir.compilers import products
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand
-from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
+from tilecheck_runtime.backends.numba_cuda.compile import Binary, CompileFailed, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
@@ -84,7 +84,9 @@ def _facts(known: TensorKey) -> Facts:
 
 
 def lowered_for(report: TileReport, key: Key, capability: tuple[int, int]) -> Lowered:
-    """The generated module of one specialisation. Raises `NoLowering` for what has no lowering."""
+    """The generated module of one specialisation. Raises `NoLowering` for what has no lowering,
+    `LaunchRefused` for what the assembler refuses.
+    """
     kernel = report.kernel
     maps = {
         param.name: known.map_shape
@@ -104,19 +106,28 @@ def lowered_for(report: TileReport, key: Key, capability: tuple[int, int]) -> Lo
 
 
 def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
-    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering."""
+    """Generate and compile one specialisation for a compute capability. Raises `NoLowering` for what has no lowering,
+    `LaunchRefused` for what the assembler refuses.
+    """
     lowered = lowered_for(report, key, capability)
-    binary = build(
-        lowered.name,
-        lowered.source,
-        lowered.namespace,
-        lowered.identity,
-        lowered.formats,
-        lowered.threads,
-        capability,
-        blocks_per_multiprocessor=lowered.resident,
-        accelerated=lowered.accelerated,
-    )
+    try:
+        binary = build(
+            lowered.name,
+            lowered.source,
+            lowered.namespace,
+            lowered.identity,
+            lowered.formats,
+            lowered.threads,
+            capability,
+            blocks_per_multiprocessor=lowered.resident,
+            accelerated=lowered.accelerated,
+        )
+    except CompileFailed as error:
+        raise LaunchRefused(
+            f"`{report.kernel.name}` does not compile for sm_{capability[0]}{capability[1]} with {lowered.threads} threads a "
+            f"block: {error}",
+            "use smaller tiles",
+        ) from error
     return lowered, binary
 
 

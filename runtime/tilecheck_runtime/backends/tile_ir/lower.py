@@ -79,12 +79,15 @@ from tilecheck_runtime.backends.tile_ir.words import (
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The text of one cuTile function and its parameters in order; a fault record is the last one if `checks`."""
+    """The text of one cuTile function and its parameters in order; a fault record is the last one if `checks`. `walks`: any
+    number of blocks, along one axis, computes all tiles.
+    """
 
     name: str
     source: str
     parameters: tuple[str, ...]
     checks: bool
+    walks: bool
 
 
 class Lowering(Texts):
@@ -416,11 +419,11 @@ def lower(report: TileReport, maps: Mapping[str, tuple[int, ...]] | None = None,
                 raise NoLowering(f"a tile extent of {odd[0]}, which is no power of two", node)
     if low.checks:
         low.line("ok = True")
-    low.block_order()
-    low.body(kernel.body)
+    with low.tiles():
+        low.body(kernel.body)
     parameters = tuple(low.variable(p.name) for p in kernel.params)
     if low.checks:
         parameters += ("fault",)
     head = f"def {kernel.name}({', '.join(parameters)}):"
     text = "\n".join([*low.functions, head, *low.lines, ""])
-    return Lowered(kernel.name, functions.before(text) + text, parameters, low.checks)
+    return Lowered(kernel.name, functions.before(text) + text, parameters, low.checks, low.walks)

@@ -329,7 +329,7 @@ SPECIAL: Final[dict[str, Callable[[Lowering, OpCall], str]]] = {
     "load_like": lambda low, node: low.load(node),
     "num_tiles": _num_tiles,
     "block_id": lambda low, node: low.bid(low.constant_int(node.args[0])),
-    "num_blocks": lambda low, node: f"ct.num_blocks({low.constant_int(node.args[0])})",
+    "num_blocks": lambda low, node: low.blocks_along(low.constant_int(node.args[0])),
     "zeros": lambda low, node: f"ct.zeros({_shape(low, node)}, {_dtype(low, node)})",
     "ones": lambda low, node: f"ct.ones({_shape(low, node)}, {_dtype(low, node)})",
     "full": _full,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Launch, Operand
+from tilecheck_runtime.backends import Grid, Launch, Operand
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, NotInstalled, compile_cubin
 from tilecheck_runtime.backends.tile_ir.lower import Lowered, lower
@@ -27,11 +28,12 @@ SCALARS = {"int": ("i64", "q"), "float": ("f64", "d"), "bool": ("bool_", "?")}
 
 @dataclass(frozen=True, slots=True)
 class TileProgram:
-    """A compiled and loaded kernel."""
+    """A compiled and loaded kernel; of one that walks over its tiles, `at_once` blocks are launched at most."""
 
     kernel: Kernel
     lowered: Lowered
     function: Function
+    at_once: int
 
     @property
     def checks(self) -> bool:
@@ -40,11 +42,14 @@ class TileProgram:
 
     def launch(self, work: Launch, stream: int, record: int) -> None:
         """Submit the kernel. Raises `LaunchRefused` beyond 32-bit extents."""
-        self.function.submit(*self._arguments(work, record), work.grid, (1, 1, 1), 0, stream)
+        self.function.submit(*self._arguments(work, record), self._grid(work), (1, 1, 1), 0, stream)
 
     def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
         """A call that submits the kernel, its arguments packed once. Raises `LaunchRefused` beyond 32-bit extents."""
-        return self.function.pack(*self._arguments(work, record)).bound(work.grid, (1, 1, 1), 0, stream)
+        return self.function.pack(*self._arguments(work, record)).bound(self._grid(work), (1, 1, 1), 0, stream)
+
+    def _grid(self, work: Launch) -> Grid:
+        return (min(prod(work.grid), self.at_once), 1, 1) if self.lowered.walks else work.grid
 
     def _arguments(self, work: Launch, record: int) -> tuple[str, list[int | float]]:
         """Formats and values of the parameters."""
@@ -110,7 +115,8 @@ def compile_for(report: TileReport, key: Key, architecture: str) -> tuple[Lowere
 def load(device: Device, report: TileReport, key: Key) -> TileProgram:
     """Compile for `device` and load. Raises as `compile_for`, and `DriverError` for a cubin that the driver refuses."""
     lowered, image, entry = compile_for(report, key, f"sm_{device.capability[0]}{device.capability[1]}")
-    return TileProgram(report.kernel, lowered, device.load(image, entry))
+    at_once = device.limits.multiprocessors * dict(key.hints).get("occupancy", 1)
+    return TileProgram(report.kernel, lowered, device.load(image, entry), at_once)
 
 
 def refused(kernel: str, reason: NoLowering | NotInstalled | DriverError) -> LaunchRefused:

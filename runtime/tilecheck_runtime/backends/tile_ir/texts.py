@@ -5,7 +5,7 @@ Invariant: every line stands in the block that is open, and a block is never emp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tilecheck.ir.compilers import PRODUCTS
@@ -16,8 +16,11 @@ from tilecheck.ir.kernel import (
     DimRef,
     Expr,
     ForIndices,
+    Inline,
     Node,
     OpCall,
+    Return,
+    Stmt,
     walk,
 )
 from tilecheck.ir.types import (
@@ -58,6 +61,8 @@ class Texts:
         self._indent = 1
         self._inlined = 0
         self.banded = not maps and _of_products(report)
+        # A check that fails ends its tile only, and a `return` too.
+        self.walks = self.banded and not self.checks and not _leaves(report.kernel.body)
         self.own = {
             t.name: tuple(self.extent(e) for e in t.shape)
             for t in self.types.values()
@@ -105,15 +110,36 @@ class Texts:
         """The block's own number along `axis`."""
         return f"b{axis}__" if self.banded and axis < 2 else f"ct.bid({axis})"
 
-    def block_order(self) -> None:
-        """Blocks of a matrix product find their tile in bands of rows, so that those which run together share what they
-        load; every block still has one tile of its own.
+    def blocks_along(self, axis: int) -> str:
+        """How many tiles the launch has along `axis`."""
+        return ("rows__", "columns__", "1")[axis] if self.walks else f"ct.num_blocks({axis})"
+
+    @contextmanager
+    def tiles(self) -> Iterator[None]:
+        """What the block computes inside: its own tile, or one tile after another.
+
+        Blocks of a matrix product find their tile in bands of rows, so that those which run together share what they load.
+        As many blocks as run at once then walk over all tiles, where nothing in the kernel speaks against it: the store
+        of one tile goes on while the loads of the next have begun.
         """
-        if not self.banded:
+        if not self.walks:
+            if self.banded:
+                self.line("rows__, columns__ = ct.num_blocks(0), ct.num_blocks(1)")
+                self.line("number__ = ct.bid(0) + rows__ * ct.bid(1)")
+                self._place_in_bands()
+            yield
             return
+        name, own = next(iter(self.own.items()))
+        array = self.variable(name)
+        for along, axis in (("rows__", 0), ("columns__", 1)):
+            self.line(f"{along} = ct.cdiv({array}.shape[{axis}], {own[axis]})")
+        with self.block("for tile__ in range(ct.bid(0), rows__ * columns__, ct.num_blocks(0)):"):
+            self.line("number__ = tile__")
+            self._place_in_bands()
+            yield
+
+    def _place_in_bands(self) -> None:
         for text in (
-            "rows__, columns__ = ct.num_blocks(0), ct.num_blocks(1)",
-            "number__ = ct.bid(0) + rows__ * ct.bid(1)",
             f"first__ = number__ // ({BAND} * columns__) * {BAND}",
             "number__ = number__ - first__ * columns__",
             f"height__ = min({BAND}, rows__ - first__)",
@@ -158,6 +184,12 @@ class Texts:
         if pad == 0:
             return "ZERO"
         raise NoLowering(f"a padding of {pad}", call)
+
+
+def _leaves(body: Sequence[Stmt]) -> bool:
+    """Whether a kernel may end before its last statement; a helper ends with its value."""
+    ends = sum(isinstance(node, Return) for node in walk(*body))
+    return ends != sum(isinstance(node, Inline) for node in walk(*body))
 
 
 def _of_products(report: TileReport) -> bool:

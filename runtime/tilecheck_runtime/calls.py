@@ -1,0 +1,259 @@
+"""Kernel calls: `kernel(p, x)` builds the op of a launch, and what comes again takes less time.
+
+The first calls go the long way: `launch.plan_of` checks everything, the borrows are taken, and running the op submits it.
+A call with handles that were here before on one stream gets a seat (`seat.py`), and its op is like any other, but what it
+holds is entered into the ledgers only when somebody looks at one before it runs (`ledger.OPEN`). Built and run at once, as
+most are, it never is: the leave of its seat says that there is nothing to check, and a round is submitted. Whatever else is
+done with it (`then`, a graph, another stream) makes it a plain launch first.
+
+The `Running` of a round ends the borrows unless a later round was submitted; they end with that one then.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from tilecheck.surface.kernel import Kernel as KernelObject
+from tilecheck_runtime import phase, specialise
+from tilecheck_runtime.backends import Event
+from tilecheck_runtime.errors import DroppedOpWarning
+from tilecheck_runtime.grants import enter, release
+from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, plan_of, take
+from tilecheck_runtime.ledger import LOCK, OPEN, Loan, Pending
+from tilecheck_runtime.nodes import Value
+from tilecheck_runtime.op import Life
+from tilecheck_runtime.partition import Partition
+from tilecheck_runtime.running import Running
+from tilecheck_runtime.seat import Key, Recent, Seat, close_all, seat_of, usable
+from tilecheck_runtime.sites import caller, in_del, site_of
+from tilecheck_runtime.specialise import CheckedKernel, checked_kernel, listeners
+from tilecheck_runtime.stream import Stream, next_stream
+from tilecheck_runtime.surroundings import watch
+from tilecheck_runtime.tensor import Tensor
+
+# Quicker than the members by name.
+_BUILT, _STARTED = Life.BUILT, Life.STARTED
+
+
+class Round(Running[Tensors]):
+    """One round of a seat, submitted and not yet waited for."""
+
+    def __init__(self, seat: Seat, value: Tensors) -> None:
+        self._seat = seat
+        self._number = seat.count
+        self._end = seat.rounds.last
+        self._value = value
+        seat.awaited.add(seat.count)
+
+    @property
+    def stream(self) -> Stream:
+        """Where it runs."""
+        return self._seat.stream
+
+    @property
+    def _event(self) -> Event:
+        # Of the last round so far, where the device does not tell them apart.
+        if self._end is None:
+            self._end = self._seat.event()
+        return self._end
+
+    def _release(self) -> None:
+        self._seat.landed(self._number)
+
+    def __del__(self) -> None:
+        self._seat.awaited.discard(self._number)
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Memory:
+    """What was learned about a kernel: how it reads while its names are `unchanged`, None for a SIMT kernel, which is read
+    anew each time, and the seats of its launches.
+    """
+
+    unchanged: Callable[[], bool]
+    checked: CheckedKernel | None
+    seats: dict[Key, Seat] = field(default_factory=dict)
+    recent: Recent = field(default_factory=Recent)
+
+
+_memories: weakref.WeakSet[Memory] = weakref.WeakSet()
+
+
+def forget(kernel: KernelObject | None = None) -> None:
+    """Let `kernel`, or every kernel, be read and compiled again at its next call."""
+    if kernel is None:
+        specialise._kernels.clear()
+    else:
+        specialise._kernels.pop(kernel.fn, None)
+    for memory in list(_memories) if kernel is None else [kernel._memory]:
+        if memory is not None:
+            memory.unchanged = lambda: False
+
+
+def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchOp:
+    """The op of `kernel(*args, **kwargs)`.
+
+    Raises KernelRejected for a kernel that fails the checks, LaunchRefused or UsageError for arguments that do not fit,
+    BorrowError for a conflict; nothing is held then.
+    """
+    memory: Memory | None = kernel._memory
+    if memory is not None and not kwargs and not listeners and memory.unchanged():
+        seat = memory.seats.get(tuple(map(id, args)))
+        if seat is not None:
+            op = _quick(kernel, seat, args)
+            if op is not None:
+                return op
+    plan = plan_of(kernel, _remembered(kernel).checked, args, kwargs)
+    loans = take(plan)
+    return LaunchOp(plan, loans) if kwargs or listeners else CalledOp(plan, loans, kernel, args)
+
+
+def _remembered(kernel: KernelObject) -> Memory:
+    """The kernel, read again if what it refers to has changed; what was learned about its calls is forgotten then."""
+    memory: Memory | None = kernel._memory
+    if memory is None or not memory.unchanged():
+        if memory is not None:
+            close_all(memory.seats)
+        unchanged = watch(kernel.fn)
+        checked = checked_kernel(kernel.fn, kernel.options) if kernel.track == "tile" else None
+        memory = kernel._memory = Memory(unchanged, checked)
+        _memories.add(memory)
+    return memory
+
+
+def _quick(kernel: KernelObject, seat: Seat, args: tuple[Any, ...]) -> QuickOp | None:
+    """The op of a launch that has a seat; None if it must go the long way. Raises BorrowError for a conflict."""
+    if not seat.stands:
+        if OPEN or not all(map(usable, args)):
+            return None
+        seat.ask()
+    # Above are `build` and whoever called it.
+    op = QuickOp(seat, kernel, args, caller(2))
+    with LOCK:
+        if OPEN or not seat.stands:
+            op._life = Life.CLOSED
+            return None
+        OPEN.append(op._ref)
+    return op
+
+
+class CalledOp(LaunchOp):
+    """The op of a call that went the long way; running it gives the launch a seat if it was here before."""
+
+    def __init__(self, plan: Plan, loans: tuple[Loan, ...], kernel: KernelObject, args: tuple[Any, ...]) -> None:
+        super().__init__(plan, loans)
+        self._kernel = kernel
+        self._args = args
+
+    def run(self, stream: Stream | None = None) -> Running[Tensors]:
+        """As of every op."""
+        running = super().run(stream)
+        args, self._args = self._args, ()
+        memory: Memory = self._kernel._memory
+        key = tuple(map(id, args))
+        if key not in memory.seats and memory.recent.again(key, args):
+            seat = seat_of(self.plan, running.stream, threading.Lock())
+            if seat is not None:
+                seat.keep_in(memory.seats, key, args)
+                running.stream._settles(seat)
+        return running
+
+
+class QuickOp(LaunchOp):
+    """The op of a launch whose seat has leave. Its name, plan, node, loans and site are made when they are asked for."""
+
+    _life = Life.BUILT
+    _attempted = False
+    _lock = LOCK
+
+    def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], at: tuple[CodeType, int]) -> None:
+        self._seat = seat
+        self._kernel = kernel
+        self._args = args
+        self._at = at
+        self._ref: weakref.ref[Pending] = weakref.ref(self)
+
+    def __getattr__(self, name: str) -> Any:
+        match name:
+            case "_loans":
+                self._pull()
+                return self.__dict__[name]
+            case "plan":
+                value: Any = plan_of(self._kernel, _remembered(self._kernel).checked, self._args, {})
+            case "_node":
+                value = Value(_tensors(self._args))
+            case "_site":
+                value = site_of(*self._at)
+            case "_name":
+                value = self._seat.name
+            case _:
+                raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
+        self.__dict__[name] = value
+        return value
+
+    def enter(self) -> None:
+        """Enter the loans: somebody looks. The lock of the ledgers is held."""
+        self._loans = enter(self._seat.requests, self._seat.name, self._site)
+
+    def _pull(self) -> None:
+        with LOCK:
+            if "_loans" not in self.__dict__:
+                self._loans = ()
+                if _taken_back(self._ref):
+                    self.enter()
+
+    def run(self, stream: Stream | None = None) -> Running[Tensors]:
+        """As of every op."""
+        if stream is None:
+            self._attempted = True
+            phase.refuse_running("run")
+            stream = next_stream()
+        seat = self._seat
+        if stream is seat.stream and phase.entered() is None and (not seat.earlier or seat.order()):
+            with seat.lock:
+                # From built to running at once, for everybody who looks.
+                with LOCK:
+                    started = self._life is _BUILT and _taken_back(self._ref)
+                    if started and not seat.ready and not seat.take():
+                        self.enter()
+                        started = False
+                    if started:
+                        self._life = _STARTED
+                        seat.count += 1
+                if started:
+                    seat.submit()
+                    return Round(seat, self._args if seat.all_tensors else _tensors(self._args))
+        return super().run(stream)
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was anything to give back.
+        if self._life is _STARTED or "_ref" not in self.__dict__:
+            return
+        _taken_back(self._ref)
+        release(self.__dict__.get("_loans", ()))
+        if self._pending() and not in_del():
+            warnings.warn_explicit(
+                f"{self._name} was built and never run; run it with `sync()`, or do not build it",
+                DroppedOpWarning,
+                self._site.path,
+                self._site.line,
+            )
+
+
+def _taken_back(ref: weakref.ref[Pending]) -> bool:
+    """Take an op out of those that are pending; whether it was there. Safe from finalisers."""
+    try:
+        OPEN.remove(ref)
+    except ValueError:
+        return False
+    return True
+
+
+def _tensors(args: tuple[Any, ...]) -> Tensors:
+    return tuple(a for a in args if isinstance(a, Tensor | Partition))

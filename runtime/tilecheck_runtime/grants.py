@@ -1,0 +1,257 @@
+"""Granting accesses: what is asked is checked against the ledgers, and entered, all or nothing.
+
+Checks come first and changes after them, under the one lock of the ledgers. `hold` is what building an op does; `repeat`
+and `resume` are for work that is submitted again and again on one stream; `merged` and `again` for graphs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+
+from tilecheck_runtime.errors import BorrowError
+from tilecheck_runtime.ledger import (
+    BY_HOST,
+    CONFLICT,
+    CONFLICTS,
+    ENDING,
+    LOCK,
+    STORY,
+    VERBS,
+    Access,
+    Loan,
+    Request,
+    Runner,
+    Standing,
+    State,
+)
+from tilecheck_runtime.regions import Region, overlaps
+from tilecheck_runtime.sites import Site, here, subject
+
+
+def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
+    """Raise BorrowError for the first of `requests` that conflicts; they are made by one party, `by` says who ("`saxpy`").
+
+    They must not conflict with each other either, unless they happen one after the other (`in_order`). Garbage that still
+    has a loan, and work that nobody waits for and that is over, let go of it before anything is refused.
+    """
+    with LOCK:
+        try:
+            _check(requests, by, in_order)
+        except BorrowError:
+            refused = True
+        else:
+            refused = False
+        # Outside the handler, whose traceback would keep the garbage alive.
+        if refused:
+            for loan in (loan for request in requests for loan in request.ledger.running()):
+                if loan.owner is not None:
+                    loan.owner.over()
+            gc.collect()
+            _check(requests, by, in_order)
+
+
+def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
+    """`check` all requests, then end the idle loans that they exclude. Nothing has changed if one is refused."""
+    with LOCK:
+        check(requests, by, in_order=in_order)
+        for request in requests:
+            if request.access in ENDING:
+                _end_idle(request, by)
+            if request.access is not Access.READ and request.access is not Access.WRITE:
+                request.ledger.unsettle(request.region)
+
+
+def enter(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
+    """The loans of a built op whose requests were granted when it was built."""
+    with LOCK:
+        loans = tuple(_enter(request, holder, State.BUILT, site) for request in requests)
+        for loan in loans:
+            loan.ledger.unsettle(loan.region)
+        return loans
+
+
+def stand(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> set[Runner]:
+    """Grant what is to be repeated on one stream, without a loan: as long as `standing` stands, `resume` makes loans. What
+    comes back are the executions that the first round comes after.
+
+    Leaves on the same stream go on beside this one, unless it ends a loan that they rest on.
+    """
+    with LOCK:
+        check(requests, by)
+        ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
+        site = here()
+        loans = [_loan(request, by, State.RUNNING, site) for request in requests]
+        for loan in loans:
+            loan.ledger.unsettle(loan.region, 0 if any(ended) else standing.number)
+        standing.stands = True
+        for loan in loans:
+            loan.ledger.stand(loan.region, standing)
+        return before(loans, owner)
+
+
+def borrow(request: Request, holder: str) -> Loan:
+    """Grant one view or partition: a new idle loan."""
+    return hold((request,), holder, State.IDLE)[0]
+
+
+def hold(
+    requests: Sequence[Request], holder: str, state: State = State.BUILT, *, in_order: bool = False
+) -> tuple[Loan, ...]:
+    """Grant what an op needs, all or nothing: one held loan per request."""
+    with LOCK:
+        grant(requests, holder, in_order=in_order)
+        site = here()
+        return tuple(_enter(request, holder, state, site) for request in requests)
+
+
+def become(loans: Iterable[Loan], state: State) -> None:
+    """Let loans that nobody runs go on as `state`."""
+    with LOCK:
+        for loan in loans:
+            loan.state, loan.owner = state, None
+            loan.ledger.unsettle(loan.region)
+
+
+def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
+    """The loans of one party with one for all that say the same: bytes and exclusiveness. The others end.
+
+    A graph of a thousand launches on three tensors has three, whatever handles the launches went through.
+    """
+    with LOCK:
+        kept: dict[tuple[int, Region, bool], Loan] = {}
+        for loan in loans:
+            first = kept.setdefault((id(loan.ledger), loan.region, loan.exclusive), loan)
+            if first is not loan:
+                first.lineage |= loan.ancestry
+                loan.state = State.ENDED
+        return tuple(kept.values())
+
+
+def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
+    """Running loans for the rounds to come, if the leave still stands: nothing that it was granted on has changed. None if it
+    was taken back.
+    """
+    with LOCK:
+        if not standing.stands:
+            return None
+        site = here()
+        loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
+        for loan in loans:
+            loan.ledger.start(loan, owner, standing.number)
+        return loans
+
+
+def again(loans: Sequence[Loan]) -> tuple[Request, ...]:
+    """The accesses of one more round of captured work, to be granted `in_order`."""
+    mine = frozenset(loan.number for loan in loans)
+    return tuple(
+        Request(
+            loan.ledger,
+            loan.region,
+            Access.EXCLUDE if loan.exclusive else Access.SHARE,
+            f"what {loan.holder} captured",
+            loan,
+            exempt=mine,
+        )
+        for loan in loans
+    )
+
+
+def before(loans: Sequence[Loan], execution: object) -> set[Runner]:
+    """The other executions whose running loans conflict with `loans`: what those are about to do comes after them."""
+    with LOCK:
+        return {other for loan in loans for other in loan.ledger.ahead(loan, execution)}
+
+
+def release(loans: Iterable[Loan]) -> None:
+    """End loans for good: their holder is done with them. Safe from finalisers, takes no lock."""
+    for loan in loans:
+        loan.state = State.ENDED
+
+
+def _enter(request: Request, holder: str, state: State, site: Site) -> Loan:
+    loan = _loan(request, holder, state, site)
+    request.ledger.add(loan)
+    return loan
+
+
+def _loan(request: Request, holder: str, state: State, site: Site) -> Loan:
+    lineage = frozenset() if request.actor is None else request.actor.ancestry
+    exclusive = request.access is Access.EXCLUDE
+    return Loan(request.ledger, request.region, exclusive, holder, site, lineage, state)
+
+
+def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
+    for request in requests:
+        if request.actor is not None:
+            request.actor.check(request.name)
+    if not in_order:
+        for i, first in enumerate(requests):
+            for second in requests[i + 1 :]:
+                _check_pair(first, second, by)
+    for request in requests:
+        ledger = request.ledger
+        loans = ledger.still()
+        if request.access in BY_HOST:
+            loans += ledger.running()
+        broken: list[tuple[Loan, str]] = []
+        for loan in loans:
+            # Most are idle ones, which never stop anybody.
+            if loan.state is State.IDLE:
+                continue
+            rule = CONFLICTS.get((loan.state, loan.exclusive), {}).get(request.access)
+            if (
+                rule is not None
+                and (loan.number not in request.exempt or loan.state is State.REPEATING)
+                and (request.execution is None or loan.owner is not request.execution)
+                and overlaps(loan.region, request.region)
+            ):
+                broken.append((loan, rule))
+        if broken:
+            # Of several, what does not go away by waiting, and then the oldest.
+            loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
+            raise _conflict(request, loan, rule)
+
+
+def _check_pair(first: Request, second: Request, by: str) -> None:
+    exclusive = [r for r in (first, second) if r.access in ENDING]
+    if not exclusive or first.ledger is not second.ledger or not overlaps(first.region, second.region):
+        return
+    one, other = (first, second) if first.access in ENDING else (second, first)
+    verb = "writes" if other.access in ENDING else "reads"
+    raise BorrowError(
+        f"{one.name} and {other.name} share memory in one launch of {by}, which writes {one.name}",
+        f"pass a copy for {other.name}, or write to a tensor of its own",
+        rule=CONFLICT,
+        points=(f"bytes {one.region.offset} to {one.region.end} are written through {one.name}",
+                f"bytes {other.region.offset} to {other.region.end}: {by} {verb} them through {other.name}"),
+    )  # fmt: skip
+
+
+def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
+    verb = "writing" if loan.exclusive else "reading"
+    doing = {
+        State.RUNNING: f"is {verb} it",
+        State.REPEATING: f"is {verb} it",
+        State.LENT: f"is {verb} it",
+        State.BUILT: "has it exclusively" if loan.exclusive else "reads it",
+    }.get(loan.state, "holds it")
+    what, way_out = STORY[loan.state]
+    return BorrowError(
+        f"cannot {request.access.value.format(request.name or subject())} while {loan.holder} {doing}",
+        way_out,
+        rule=rule,
+        points=(f"{loan.site}: {loan.holder} was {what}",),
+    )
+
+
+def _end_idle(request: Request, by: str) -> bool:
+    """End the idle loans that `request` excludes; whether there were any."""
+    kept = frozenset() if request.actor is None else request.actor.ancestry
+    found = False
+    for loan in request.ledger.still():
+        if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
+            loan.ended = (f"{by} {VERBS[request.access]}", here())
+            found = True
+    return found

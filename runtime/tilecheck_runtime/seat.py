@@ -1,0 +1,239 @@
+"""Seats: launches that come again with the same handles on the same stream.
+
+Everything that the handles, the kernel and what that refers to say about a launch is decided once for its seat, because none
+of it changes without being seen: handles never do, names are compared object by object (`surroundings.py`), and the ledgers
+take back the leave of a seat (`ledger.Standing`) as soon as they grant anybody anything on its bytes that a next round would
+have to look at. Arguments are packed, so a round is one call of the driver.
+
+The borrows of all rounds are one set of running loans. Rounds follow one another on one stream and write the same bytes, so
+whoever waits for one has waited for those before it. A launch on another stream, with a scalar of another value, or through
+another handle takes no seat, and is checked from the start.
+
+Locks: `lock` is held around each submission, so that what is put behind a round, by another thread after it took back the
+leave, finds it submitted or never submitted. It may be held when the ledgers' is taken, never the other way round, and
+nobody else's event is asked for meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from tilecheck_runtime.backends import Event, Repeat
+from tilecheck_runtime.errors import BorrowError, TilecheckError
+from tilecheck_runtime.grants import release, resume, stand
+from tilecheck_runtime.launch import Plan, requests_of
+from tilecheck_runtime.ledger import LOCK, Loan, Runner, Standing
+from tilecheck_runtime.partition import Partition
+from tilecheck_runtime.stream import Stream
+from tilecheck_runtime.tensor import Tensor
+
+# The ids of the arguments. A seat sees to it that they stay theirs.
+Key = tuple[int, ...]
+
+# Combinations of handles that have a seat, and that get one when they come again.
+SEATS = 256
+RECENT = 64
+
+
+class Seat(Standing):
+    """One launch of `plan` on `stream`, whose rounds are submitted as long as it is `ready`."""
+
+    def __init__(self, plan: Plan, stream: Stream, rounds: Repeat, lock: threading.Lock) -> None:
+        super().__init__(stream._number)
+        self.stream = stream
+        self.rounds = rounds
+        self.submit: Callable[[], None] = rounds.__call__
+        self.lock = lock
+        self.loans: tuple[Loan, ...] = ()
+        self.requests = requests_of(plan)
+        self.name = f"`{plan.name}`"
+        # Whether the value of the launch is its arguments as they are.
+        self.all_tensors = len(plan.tensors) == len(plan.arguments)
+        # Weak references to tensors and partitions, and the scalars themselves.
+        self._handles: tuple[Any, ...] = ()
+        self.earlier: set[Runner] = set()
+        self._sitting = False
+        # What is held until the last round is over, after the seat was closed.
+        self._leaving: tuple[Loan, ...] = ()
+        # How many rounds ops have submitted, and which of them somebody may still wait for.
+        self.count = 0
+        self.awaited: set[int] = set()
+
+    # ---- as the ledger knows it
+
+    @property
+    def submitted(self) -> bool:
+        """Each round is submitted whole before anybody else can ask."""
+        return True
+
+    def over(self) -> bool:
+        """Whether all is over and nobody is going to wait for it; the borrows have ended then."""
+        if self._leaving:
+            if self.rounds.idle():
+                release(self._leaving)
+            return not self.loans
+        if self.awaited or not self.count or not self.rounds.idle():
+            return False
+        self.land()
+        self.rounds.settled()
+        return True
+
+    def event(self) -> Event:
+        """The end of the rounds so far."""
+        with self.lock:
+            return self.rounds.end()
+
+    # ---- taking it
+
+    def ask(self) -> None:
+        """Get leave for rounds to come. Raises BorrowError for a conflict."""
+        earlier = stand(self.requests, self.name, self, self)
+        self.earlier |= {o for o in earlier if not (isinstance(o, Seat) and o.number == self.number)}
+
+    def order(self) -> bool:
+        """Put the rounds to come behind what was there first. False if some of that may fail unnoticed by them; the leave is
+        given back then.
+        """
+        earlier, self.earlier = self.earlier, set()
+        if not earlier or self.rounds.after(tuple(other.event() for other in earlier)):
+            return True
+        self.stands = self.ready = False
+        return False
+
+    def take(self) -> bool:
+        """Hold what the rounds need; the caller holds both locks. False if the leave was taken back."""
+        loans = resume(self.requests, self.name, self, self)
+        if loans is None:
+            return False
+        before, self.loans = self.loans, loans
+        release(before)
+        self.ready = True
+        return True
+
+    def sit(self) -> bool:
+        """Get leave, and submit a round. False, and nothing done, if it must go the long way. Raises as `ask`."""
+        with self.lock:
+            if self._sitting or self.ready:
+                return False
+            self._sitting = True
+        try:
+            if not self.stands:
+                self.ask()
+            if not self.order():
+                return False
+            with self.lock:
+                with LOCK:
+                    if not self.take():
+                        return False
+                self.submit()
+                return True
+        finally:
+            self._sitting = False
+
+    # ---- leaving it
+
+    def wait(self) -> None:
+        """Block until every round is over and end the borrows, also if one failed. Raises the error of that one. The caller
+        holds the lock.
+        """
+        try:
+            self.rounds.wait()
+        except TilecheckError:
+            self.land()
+            raise
+        self.land()
+
+    def land(self) -> None:
+        """End the borrows: everything is over. The leave stands."""
+        self.ready = False
+        loans, self.loans = self.loans, ()
+        release(loans)
+
+    def landed(self, number: int) -> None:
+        """Round `number` is over: if it was the last one, so are the borrows."""
+        with self.lock:
+            self.awaited.discard(number)
+            if number == self.count:
+                self.land()
+                self.rounds.settled()
+
+    def settle(self) -> None:
+        """End the borrows after everything that was submitted is over."""
+        with self.lock:
+            if self.loans:
+                self.stream._queue.mark(()).wait()
+            self.land()
+            self.rounds.settled()
+
+    def close(self) -> None:
+        """No more rounds: the borrows end with the last one. Safe from finalisers."""
+        self.stands = self.ready = False
+        loans, self.loans = self.loans, ()
+        if loans:
+            self._leaving = loans
+            self.rounds.close(lambda: release(loans))
+
+    def keep_in(self, seats: dict[Key, Seat], key: Key, args: tuple[Any, ...]) -> None:
+        """Be found under `key` as long as all of `args` live."""
+
+        def gone(_: object) -> None:
+            left = seats.pop(key, None)
+            if left is not None:
+                left.close()
+
+        self._handles = tuple(weakref.ref(a, gone) if isinstance(a, Tensor | Partition) else a for a in args)
+        while len(seats) >= SEATS:
+            seats.pop(next(iter(seats))).close()
+        seats[key] = self
+
+
+def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:
+    """A seat for launches like this one; None for one that must be checked from the start each time: without a grid, without
+    data, that writes nothing, or whose rounds would not know which of them failed.
+    """
+    if plan.grid is None or plan.meta or not any(a.exclusive for a in plan.tensors):
+        return None
+    # Of a kernel in which checks remain, rounds on a GPU share one record.
+    if stream._queue.shares and plan.compile().checks:
+        return None
+    kept = tuple(a.elements.allocation for a in plan.tensors)
+    return Seat(plan, stream, stream._queue.repeat(plan.work(plan.grid), kept), lock)
+
+
+def close_all(seats: dict[Key, Seat]) -> None:
+    """Close every seat, since the kernel is to be read again or is gone."""
+    for seat in list(seats.values()):
+        seat.close()
+    seats.clear()
+
+
+class Recent:
+    """Which combinations of arguments came by not long ago."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[Callable[[], Any], ...]] = {}
+
+    def again(self, key: Key, args: tuple[Any, ...]) -> bool:
+        """Whether these very arguments did; they have now."""
+        known = self._known.pop(key, ())
+        while len(self._known) >= RECENT:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[key] = tuple(weakref.ref(a) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
+        return len(known) == len(args) and all(a is earlier() for a, earlier in zip(args, known, strict=True))
+
+
+def _itself(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def usable(value: Any) -> bool:
+    """Whether an argument was not given away; a scalar never is."""
+    try:
+        if isinstance(value, Tensor | Partition):
+            value._usable("")
+    except BorrowError:
+        return False
+    return True
