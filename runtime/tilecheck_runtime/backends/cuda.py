@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
@@ -208,11 +209,15 @@ class CUDAGraph:
         self._device = device
 
     def __del__(self) -> None:
-        self._device.device.free_graph(self.handle)
+        # At the end of the process the driver may be gone before.
+        with suppress(DriverError):
+            self._device.device.free_graph(self.handle)
 
 
 class CUDAStream:
     """One CUDA stream."""
+
+    shares = True
 
     def __init__(self, device: CUDADevice, handle: int) -> None:
         self._device = device
@@ -295,10 +300,6 @@ class CUDARepeat:
             self._reports = (Report(device, work.kernel, program.kernel.path),)
         record = self._reports[0].address if self._reports else 0
         self._launch = program.bound(work, stream.handle, record)
-
-    @property
-    def shares(self) -> bool:
-        return bool(self._reports)
 
     def after(self, events: tuple[Event, ...]) -> bool:
         if any(isinstance(event, CUDAEvent) and event.risky for event in events):
@@ -410,7 +411,12 @@ class CUDADevice:
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
         """Capture the work on a stream that serves for nothing else; it runs when the graph is submitted."""
         reports: list[Report] = []
+        launches = [item for item in work if isinstance(item, Launch)]
         with self._capturing:
+            # Nothing may be loaded or allocated while a stream is captured.
+            for launch in launches:
+                launch.program.bound(launch, self.memory, 0)
+            self.stock(len(launches))
             stream = self._capture = self._capture or self.device.new_stream()
             self.device.begin_capture(stream)
             try:
@@ -518,10 +524,15 @@ class CUDADevice:
 
     def record(self) -> int:
         with self._lock:
-            if not self._records:
+            self.stock(1)
+            return self._records.popleft()
+
+    def stock(self, count: int) -> None:
+        """Have this many fault records at hand."""
+        with self._lock:
+            while len(self._records) < count:
                 base = self.device.allocate_pinned(4096)
                 self._records.extend(range(base, base + 4096, 8))
-            return self._records.popleft()
 
     def give_record(self, address: int) -> None:
         self._records.append(address)
