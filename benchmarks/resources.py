@@ -5,20 +5,16 @@ Everything is compiled by numba-cuda, here and without a GPU. A spill is a regis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
+from itertools import product
 
 from tilecheck.frontend.tile import read_function
-from tilecheck.ir.kernel import Access, TensorParam
-from tilecheck.verify.tile import Argument, check_kernel
+from tilecheck.ir.kernel import TensorParam
 from tilecheck_runtime import kernels
-from tilecheck_runtime.backends.numba_cuda.compile import Binary
-from tilecheck_runtime.backends.numba_cuda.lower import Lowered
-from tilecheck_runtime.backends.numba_cuda.specialise import compile_for
-from tilecheck_runtime.specialise import Key, TensorKey
+from tilecheck_runtime.resources import Taken, assume, missing, taken
 
-CAPABILITIES = ((8, 0), (9, 0))
+ARCHITECTURES = ("sm_80", "sm_90")
 # The dtypes that are compiled, for each type variable of the library.
 DTYPES = {"Real": ("f32", "f16", "bf16"), "Factor": ("f16", "bf16"), "Element": ("f32", "f16", "i8")}
 # The extents by module, or by kernel where it has its own.
@@ -43,45 +39,40 @@ def extents_of(name: str) -> Mapping[str, int]:
     return EXTENTS.get(f"{module}.{name}", EXTENTS[module])
 
 
-def dtypes_of(name: str) -> tuple[str, ...]:
-    """The dtypes that a kernel is compiled for."""
+def dtypes_of(name: str) -> Iterator[Mapping[str, str]]:
+    """The dtypes that a kernel is compiled for, by type variable; a product goes to f32, and to what it multiplies."""
     kernel = read_function(getattr(kernels, name).fn)
-    (variable,) = {p.variable.name for p in kernel.params if isinstance(p, TensorParam) and p.variable is not None}
-    return DTYPES[variable]
+    variables = {p.variable.name for p in kernel.params if isinstance(p, TensorParam) and p.variable is not None}
+    for choice in product(*(DTYPES[variable] for variable in sorted(variables))):
+        found = dict(zip(sorted(variables), choice, strict=True))
+        if len(found) == 1 or found["Real"] in ("f32", found["Factor"]):
+            yield found
 
 
-def resources(name: str, dtype: str, capability: tuple[int, int]) -> tuple[Lowered, Binary]:
-    """The kernel compiled for contiguous arrays, aligned as an allocator does, that every tile divides."""
+def resources(name: str, dtypes: Mapping[str, str], architecture: str) -> Taken:
+    """What the kernel takes at those extents."""
     kernel = read_function(getattr(kernels, name).fn)
-    sizes = extents_of(name)
-    dims = {key: sizes[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
-    arguments = tuple(tensor_key(p, dtype) if isinstance(p, TensorParam) else None for p in kernel.params)
-    key = Key("numba-cuda", tuple(sorted(dims.items())), arguments)
-    opened = {p.name: Argument(dtype, len(p.extents or ())) for p in kernel.params if isinstance(p, TensorParam)}
-    return compile_for(check_kernel(kernel, dims, opened), key, capability)
+    used = {decl.name for decl in kernel.dims.values() if decl.size is None}
+    sizes = {name: size for name, size in extents_of(name).items() if name in used}
+    return taken(*assume(kernel, sizes, dtypes), architecture)
 
 
-def tensor_key(param: TensorParam, dtype: str) -> TensorKey:
-    rank = len(param.extents or ())
-    mapped = (8, 1) if param.access is Access.MAPPED else None
-    return TensorKey(param.dtype or dtype, rank - 1, 16, (1 << 16,) * rank, (*((16,) * (rank - 1)), 1), mapped)
-
-
-def row(job: tuple[str, str, tuple[int, int]]) -> str:
-    name, dtype, capability = job
-    lowered, binary = resources(name, dtype, capability)
-    taken = binary.resources
+def row(job: tuple[str, Mapping[str, str], str]) -> str:
+    name, dtypes, architecture = job
+    found = resources(name, dtypes, architecture)
+    limit = found.limit
     return (
-        f"{name:18} {dtype:4} sm_{capability[0]}{capability[1]} {lowered.threads:5} threads {taken.registers:4} registers "
-        f"{taken.spilled:4} bytes spilled {taken.shared + lowered.shared:7} bytes shared"
+        f"{name:18} {' to '.join(dtypes.values()):12} {architecture} {found.threads:5} threads {found.registers:4} "
+        f"registers {found.spilled:4} bytes spilled {found.static + found.dynamic:7} bytes shared "
+        f"{limit.blocks if limit else 0:3} blocks by {limit.resource if limit else '-'}"
     )
 
 
 def main() -> None:
-    if find_spec("numba_cuda") is None:
-        print("numba-cuda is not installed: nothing compiled")
+    if missing() is not None:
+        print(f"nothing compiled: {missing()}")
         return
-    jobs = [(n, dtype, capability) for n in kernels.__all__ for dtype in dtypes_of(n) for capability in CAPABILITIES]
+    jobs = [(n, dtypes, arch) for n in kernels.__all__ for dtypes in dtypes_of(n) for arch in ARCHITECTURES]
     with ProcessPoolExecutor() as pool:
         for line in pool.map(row, jobs):
             print(line, flush=True)

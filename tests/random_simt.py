@@ -12,9 +12,22 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+HOSTILE_HEADER = """from numba import cuda, int16, int32, uint8, uint32
+
+
+@cuda.jit(device=True)
+def put(x, k, value):
+    x[k] = value
+
+
+@cuda.jit
+def k(a, b, n):
+"""
 HEADER = "from numba import cuda, float32, int8, int32, uint8\n\n\n@cuda.jit\ndef k(a, b, n):\n"
 TILES = (8, 16)
 BARRIERS = ("cuda.syncthreads()", "cuda.syncthreads()", "cuda.syncwarp()", "cuda.syncwarp(0xF)")
+# Scalars for which 64 bits are too few, or that shift everything away.
+SCALARS = (-1, 0, 1, 3, 5, 64, 2**31, 2**32 + 1, -(2**40), 2**61, 2**62, 2**62 + 1, 3 * 2**60, -(2**63), 2**63 - 1)
 _BARRIER = re.compile(r"cuda\.sync\w+\(\w*\)")
 CONDITIONS = (
     "t < 4",
@@ -41,11 +54,12 @@ class RandomLaunch:
 
 
 @st.composite
-def launches(draw: st.DrawFn) -> RandomLaunch:
+def launches(draw: st.DrawFn, hostile: bool = False) -> RandomLaunch:
     block = draw(st.sampled_from([1, 2, 3, 4, 8, 16, 33]))
     grid = draw(st.sampled_from([1, 2, 3]))
     size = st.sampled_from([1, 2, 5, 8, 16, 24, 40, 100])
-    return RandomLaunch(grid, block, (draw(size), draw(size)), draw(st.sampled_from([0, 1, 2, 3, 5, 8, 16, 31])))
+    scalars = SCALARS if hostile else (0, 1, 2, 3, 5, 8, 16, 31)
+    return RandomLaunch(grid, block, (draw(size), draw(size)), draw(st.sampled_from(scalars)))
 
 
 def indices(names: list[str]) -> st.SearchStrategy[str]:
@@ -68,6 +82,92 @@ def indices(names: list[str]) -> st.SearchStrategy[str]:
     )
     two = st.builds(lambda x, y, c: f"{c} * {x} + {y}", name, name, st.sampled_from([2, 8, 16, 32]))
     return st.one_of(name, affine, reverse, modular, quotient, bits, shifts, casts, two)
+
+
+_BY_SCALAR = (
+    "{} * n",
+    "{} * n",
+    "{} * n",
+    "{} * n * n",
+    "{} * n",
+    "{} + n",
+    "n - {}",
+    "{} * n + 1",
+    "{} // n",
+    "{} % n",
+    "({} << n)",
+    "({} >> n)",
+    "(n + {}) // 2",
+)
+_SIGNED = ("(-{}) % 7", "(-{}) // 2", "-({} // -2)", "abs({} - 3)", "min({}, 5)", "max({}, 2)", "(2 - {}) >> 1")
+_NARROW = ("int16({} * n)", "int16({} * 4096)", "int32({} + n)", "uint32({} - n)", "int32({} << 28)")
+
+
+def hostile_indices(names: list[str]) -> st.SearchStrategy[str]:
+    """Integer expressions that may wrap, go below zero, or lose bits."""
+    name = st.sampled_from(names)
+    forms = st.builds(lambda form, x: form.format(x), st.sampled_from(_BY_SCALAR + _SIGNED + _NARROW), name)
+    unsigned = st.builds(
+        lambda x, y, dtype: f"{dtype}({x}) - {dtype}({y})",
+        name,
+        st.one_of(name, st.integers(0, 4).map(str)),
+        st.sampled_from(["uint32", "uint8"]),
+    )
+    return st.one_of(forms, forms, forms, unsigned, indices(names))
+
+
+@st.composite
+def hostile_kernels(draw: st.DrawFn) -> str:
+    """The text of a module with one kernel `k(a, b, n)`: big scalars, odd arithmetic, views, helpers, local arrays."""
+    lines = ["t = cuda.threadIdx.x", "i = cuda.grid(1)", "v = 0"]
+    for _ in range(draw(st.integers(1, 3))):
+        lines += _hostile_statement(draw, ["t", "i"], 1)
+    return HOSTILE_HEADER + "".join(f"    {line}\n" for line in lines)
+
+
+def _hostile_statement(draw: st.DrawFn, names: list[str], depth: int) -> list[str]:
+    kind = draw(
+        st.sampled_from(
+            ["above", "above", "above", "store", "view", "helper", "local", "slice"] + ["for", "while"] * depth
+        )
+    )
+    index = draw(hostile_indices(names))
+    value = draw(st.sampled_from(["t", "v", "1", "i"]))
+    match kind:
+        case "store":
+            return [f"k = {index}", "if 0 <= k and k < b.size:", f"    b[k] = {value}"]
+        case "above":
+            # What is known of `k` decides whether the lower bound is missed.
+            known = draw(st.sampled_from(["n >= 0", "n >= 1", "n >= 1", "0 < n < 40", "i >= 0"]))
+            return [f"k = {index}", f"if {known} and k < b.size:", f"    b[k] = {value}"]
+        case "view":
+            cut = draw(st.sampled_from(["0:", "2:", "n:", "1::2", "::-1", ":n", "-3:"]))
+            return [f"w = b[{cut}]", f"k = {index}", "if 0 <= k and k < w.size:", f"    w[k] = {value}"]
+        case "slice":
+            return [
+                f"k = {index}",
+                "if 0 <= k < b.size:",
+                f"    b[k:k + {draw(st.sampled_from(['1', '2', 'n']))}] = {value}",
+            ]
+        case "helper":
+            return [f"k = {index}", "if 0 <= k < b.size:", f"    put(b, k, {value})"]
+        case "local":
+            return ["q = cuda.local.array(4, int32)", "q[0] = v", f"q[({index}) % 4] = t", f"v = q[({index}) % 4]"]
+    body = _hostile_statement(draw, [*names, "r"], depth - 1)
+    if kind == "for":
+        bounds = draw(st.sampled_from(["3", "0, 8, 3", "5, 0, -2", "n, n + 2", "i, b.size, cuda.gridsize(1)"]))
+        return [f"for r in range({bounds}):", *(f"    {line}" for line in body)]
+    start, test, step = draw(
+        st.sampled_from(
+            [
+                ("0", "r < 4", "r += 1"),
+                ("i", "r < b.size", "r += cuda.gridsize(1)"),
+                ("n", "r > 0", "r //= 2"),
+                ("1", "r < n", "r *= 4"),
+            ]
+        )
+    )
+    return [f"r = {start}", f"while {test}:", *(f"    {line}" for line in body), f"    {step}"]
 
 
 @st.composite

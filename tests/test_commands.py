@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import get_args
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.test_numba_cuda_lowering import compiled
 from tilecheck.cli import COMMANDS, doctor, group
 from tilecheck.report import explain
 from tilecheck.rules import RULES, rule_name
@@ -114,6 +116,72 @@ def test_explain_names_the_compiler_and_the_reason() -> None:
     shown = invoke("explain", "k.py::gram").stdout
     assert "compiled on a GPU by tile-ir where it is installed, else numba-cuda: it multiplies matrices" in shown
     assert 'compiled on a GPU by numba-cuda: `backend="numba-cuda"`' in invoke("explain", "k.py::copy").stdout
+
+
+ROWS = """import tilecheck as tc
+from typing import TypeVar
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
+
+Real = TypeVar("Real", f16, f32)
+
+class BM(Dim): ...
+
+@tc.kernel
+def double(z: Tensor[Mut, Real, BM], x: Tensor[Shared, Real, Dyn]) -> None:
+    z.store((tc.load_like(x, z).astype(f32) * 2.0).astype(z.dtype))
+"""
+
+
+@compiled
+def test_explain_with_resources() -> None:
+    Path("k.py").write_text(ROWS)
+    given = ("--resources", "--dim", "BM=2048", "--dtype", "Real=f16", "--arch", "sm_80", "--arch", "sm_120")
+    shown = invoke("explain", "k.py::double", *given).stdout
+    assert "the dtype of `z` and `x`, `Real`, is f16 or f32" in shown
+    assert "whose extents the tiles divide; BM=2048, Real=f16:" in shown
+    assert re.search(
+        r"sm_80  128 threads, \d+ registers a thread, nothing spilled, 0 bytes of static and 0 of dynamic", shown
+    )
+    assert re.search(
+        r"\d+ blocks a multiprocessor, \d+ threads, limited by threads:\n +threads +16 = 2048 // 128", shown
+    )
+    assert "how many blocks fit is not known for this architecture" in shown
+    found = json.loads(invoke("explain", "k.py::double", "--format", "json", *given).stdout)
+    assert found["name"] == "double" and found["resources"]["reason"] is None
+    first, second = found["resources"]["architectures"]
+    assert (first["architecture"], first["threads"], first["spilled"], first["blocks"]) == ("sm_80", 128, 0, 16)
+    assert second["blocks"] is None and second["registers"] > 0
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ((), "`BM` of `double` has no value; give it: --dim BM=128"),
+        (("--dim", "BM=64"), "the dtype `Real` of `double` is open; give it: --dtype Real=f16"),
+        (("--dim", "BM=64", "--dtype", "z=i8"), "`z` of `double` is no i8; it is f16 or f32"),
+        (("--dim", "BM=64", "--dim", "BN=8", "--dtype", "z=f16"), "`double` has no open extent `BN`"),
+        (
+            ("--dim", "BM=64", "--dtype", "z=f16", "--arch", "hopper"),
+            "`hopper` is no architecture; name it like `sm_90`",
+        ),
+    ],
+)
+def test_explain_says_in_a_line_why_resources_are_not_known(given: tuple[str, ...], reason: str) -> None:
+    Path("k.py").write_text(ROWS)
+    shown = invoke("explain", "k.py::double", "--resources", *given).stdout
+    assert f"resources: not known, {reason}" in shown.splitlines()[-1]
+
+
+def test_resources_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("k.py").write_text(ROWS + KERNEL.replace("from numba import cuda\n", "from numba import cuda"))
+    monkeypatch.setattr("tilecheck_runtime.resources.find_spec", lambda name: None)
+    shown = invoke("explain", "k.py::double", "--resources", "--dim", "BM=64").stdout
+    assert shown.splitlines()[-1].startswith("resources: not known, `numba-cuda` is not installed: `pip install")
+    assert "thread-level kernel" in invoke("explain", "k.py::k", "--resources").stdout
+    assert "resources" not in invoke("explain", "k.py::double").stdout
+    assert invoke("explain", "k.py::double", "--dim", "BM=64").exit_code == 2
+    assert invoke("explain", "k.py::double", "--resources", "--dim", "BM").exit_code == 2
 
 
 def test_doctor_says_what_is_there() -> None:

@@ -125,16 +125,24 @@ def test_numba_cuda_makes_ptx_of_it(name: str, dtype: str) -> None:
 
 
 @compiled
-@pytest.mark.parametrize("capability", resources.CAPABILITIES, ids=str)
+@pytest.mark.parametrize("architecture", resources.ARCHITECTURES)
 @pytest.mark.parametrize(
-    ("name", "dtype"),
+    ("name", "dtypes"),
     [
-        ("linear_silu", "f16"),
-        ("attention", "bf16"),
-        ("layer_norm", "f16"),
-        ("decode_split", "f16"),
-        ("gelu_mul", "f32"),
+        ("gemm", {"Real": "f32", "Factor": "f16"}),
+        ("linear_silu", {"Factor": "f16"}),
+        ("attention", {"Factor": "bf16"}),
+        ("decode_split", {"Factor": "f16"}),
+        ("layer_norm", {"Real": "f16"}),
+        ("gelu_mul", {"Real": "f32"}),
     ],
 )
-def test_no_register_spills_at_the_extents_it_is_made_for(name: str, dtype: str, capability: tuple[int, int]) -> None:
-    assert resources.resources(name, dtype, capability)[1].resources.spilled == 0
+def test_no_register_spills_at_the_extents_it_is_made_for(name: str, dtypes: dict[str, str], architecture: str) -> None:
+    assert resources.resources(name, dtypes, architecture).spilled == 0
+
+
+def test_every_kernel_has_extents_to_be_compiled_at() -> None:
+    for name in kernels.__all__:
+        read = read_function(getattr(kernels, name).fn)
+        assert {decl.name for decl in read.dims.values() if decl.size is None} <= set(resources.extents_of(name))
+        assert list(resources.dtypes_of(name))

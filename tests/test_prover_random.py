@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests import agreement
 from tests.agreement import agrees
-from tests.random_simt import RandomLaunch, kernels, launches
+from tests.random_simt import RandomLaunch, hostile_kernels, kernels, launches
+from tilecheck.verify import overflow
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
@@ -20,6 +21,18 @@ common["phases"] = [Phase.generate]
 @given(kernels(), st.lists(launches(), min_size=3, max_size=3))
 def test_verdicts_agree_with_the_executor(text: str, chosen: list[RandomLaunch]) -> None:
     agrees(text, chosen, 0.4)
+
+
+@settings(max_examples=60, **common)
+@given(hostile_kernels(), st.lists(launches(hostile=True), min_size=8, max_size=8))
+def test_verdicts_agree_with_the_executor_on_big_scalars(text: str, chosen: list[RandomLaunch]) -> None:
+    agrees(text, chosen, 0.4)
+
+
+def test_a_prover_that_forgets_the_width_of_integers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overflow, "suspects", lambda run, excuses: ())
+    found, _ = agreement.check_chunk(7, 50, 0.4, hostile=True)
+    assert found
 
 
 def test_a_prover_that_claims_too_much_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def analyse(
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
     simt: tuple[SimtReport, ...] = ()
-    if options.simt and _THREADS.search(source.text):
+    if options.simt and THREADS.search(source.text):
         simt = _threads(source, modules, options, elsewhere, lost)
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
@@ -118,7 +118,7 @@ def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fau
 
 
 # What a file says that holds a SIMT or cuTile kernel.
-_THREADS = re.compile(r"cuda|numba|simt|adopt")
+THREADS = re.compile(r"cuda|numba|simt|adopt")
 
 
 def _threads(

@@ -1,8 +1,8 @@
 """What a launch of a small kernel costs the host, and the replay of a graph of 100.
 
 An add of 4096 elements against `cuLaunchKernel` on arguments packed once through cuda.bindings and against numba-cuda's
-own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time; and on
-partitions made anew each time.
+own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time, and
+waited for each time; and on partitions made anew each time. What has to hold is said of the quickest way with all checks.
 """
 
 from __future__ import annotations
@@ -47,12 +47,16 @@ def run(bench: Bench) -> None:
     def at_once() -> None:
         add(pieces, mine[1], mine[2])
 
+    def waited() -> None:
+        kernels.add(pieces, mine[1], mine[2]).sync_on(bench.stream)
+
     def anew() -> None:
         add(mine[0].partition(1024), mine[1], mine[2])
 
     ways: dict[str, tuple[tuple[Run, Run], float | None]] = {
         "with all checks, `add.on(stream)(...)`": ((at_once, add.wait), 1.8),
         "with all checks, `add(...).run(stream)`": ((checked, bench.stream.synchronize), None),
+        "with all checks, `add(...).sync_on(stream)`": ((waited, bench.wait), None),
         "with all checks, `add.on(stream)(z.partition(...), ...)`": ((anew, add.wait), None),
     }
     for how, (side, limit) in ways.items():
@@ -61,7 +65,7 @@ def run(bench: Bench) -> None:
         side[0]()
         bench.add(host_line(f"host cost of a launch {how}", side, {**against, **theirs}, LAUNCHES))
     add.wait()
-    pieces = mine[0].partition(1024)
+    pieces = mine[0].partition(256)
     _graphs(bench, pieces, mine)
 
 

@@ -37,30 +37,36 @@ from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.surroundings import watch
 from tilecheck_runtime.tensor import Tensor
 
+# Quicker than the members by name.
+_BUILT, _STARTED = Life.BUILT, Life.STARTED
 
-class Round:
-    """One round of a seat, as a `Running` knows it."""
 
-    __slots__ = ("_end", "_number", "_seat")
+class Round(Running[Tensors]):
+    """One round of a seat, submitted and not yet waited for."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, value: Tensors) -> None:
         self._seat = seat
         self._number = seat.count
         self._end = seat.rounds.last
-        seat.awaited.add(self._number)
+        self._value = value
+        seat.awaited.add(seat.count)
 
     @property
     def stream(self) -> Stream:
+        """Where it runs."""
         return self._seat.stream
 
-    def event(self) -> Event:
-        """Of the last round so far, where the device does not tell them apart."""
-        return self._seat.event() if self._end is None else self._end
+    @property
+    def _event(self) -> Event:
+        # Of the last round so far, where the device does not tell them apart.
+        if self._end is None:
+            self._end = self._seat.event()
+        return self._end
 
-    def release(self) -> None:
+    def _release(self) -> None:
         self._seat.landed(self._number)
 
-    def abandon(self) -> None:
+    def __del__(self) -> None:
         self._seat.awaited.discard(self._number)
 
 
@@ -127,7 +133,8 @@ def _quick(kernel: KernelObject, seat: Seat, args: tuple[Any, ...]) -> QuickOp |
         if OPEN or not all(map(usable, args)):
             return None
         seat.ask()
-    op = QuickOp(seat, kernel, args, caller())
+    # Above are `build` and whoever called it.
+    op = QuickOp(seat, kernel, args, caller(2))
     with LOCK:
         if OPEN or not seat.stands:
             op._life = Life.CLOSED
@@ -159,13 +166,13 @@ class CalledOp(LaunchOp):
 
 
 class QuickOp(LaunchOp):
-    """The op of a launch whose seat has leave. Its plan, node, loans and site are made when they are asked for."""
+    """The op of a launch whose seat has leave. Its name, plan, node, loans and site are made when they are asked for."""
+
+    _life = Life.BUILT
+    _attempted = False
+    _lock = LOCK
 
     def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], at: tuple[CodeType, int]) -> None:
-        self._name = seat.name
-        self._life = Life.BUILT
-        self._attempted = False
-        self._lock = LOCK
         self._seat = seat
         self._kernel = kernel
         self._args = args
@@ -183,6 +190,8 @@ class QuickOp(LaunchOp):
                 value = Value(_tensors(self._args))
             case "_site":
                 value = site_of(*self._at)
+            case "_name":
+                value = self._seat.name
             case _:
                 raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
         self.__dict__[name] = value
@@ -201,38 +210,33 @@ class QuickOp(LaunchOp):
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
-        self._attempted = True
         if stream is None:
+            self._attempted = True
             phase.refuse_running("run")
             stream = next_stream()
         seat = self._seat
-        if stream is seat.stream and phase.entered() is None and seat.order():
+        if stream is seat.stream and phase.entered() is None and (not seat.earlier or seat.order()):
             with seat.lock:
-                if self._start():
+                # From built to running at once, for everybody who looks.
+                with LOCK:
+                    started = self._life is _BUILT and _taken_back(self._ref)
+                    if started and not seat.ready and not seat.take():
+                        self.enter()
+                        started = False
+                    if started:
+                        self._life = _STARTED
+                        seat.count += 1
+                if started:
                     seat.submit()
-                    return Running(Round(seat), _tensors(self._args))
+                    return Round(seat, self._args if seat.all_tensors else _tensors(self._args))
         return super().run(stream)
-
-    def _start(self) -> bool:
-        """Go from built to running at once, for everybody who looks. False if the op is not as it was built."""
-        seat = self._seat
-        with LOCK:
-            if self._life is not Life.BUILT or not _taken_back(self._ref):
-                return False
-            if not seat.ready and not seat.take():
-                self.enter()
-                return False
-            self._life = Life.STARTED
-            seat.count += 1
-            return True
 
     def __del__(self) -> None:
         # The constructor may have failed before there was anything to give back.
-        given = self.__dict__
-        if "_ref" not in given or self._life is Life.STARTED:
+        if self._life is _STARTED or "_ref" not in self.__dict__:
             return
         _taken_back(self._ref)
-        release(given.get("_loans", ()))
+        release(self.__dict__.get("_loans", ()))
         if self._pending() and not in_del():
             warnings.warn_explicit(
                 f"{self._name} was built and never run; run it with `sync()`, or do not build it",
@@ -251,8 +255,5 @@ def _taken_back(ref: weakref.ref[Pending]) -> bool:
     return True
 
 
-def _tensors(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    for value in args:
-        if not isinstance(value, Tensor | Partition):
-            return tuple(a for a in args if isinstance(a, Tensor | Partition))
-    return args
+def _tensors(args: tuple[Any, ...]) -> Tensors:
+    return tuple(a for a in args if isinstance(a, Tensor | Partition))

@@ -75,8 +75,11 @@ class Running(Unique, Generic[R]):
         finally:
             # An interrupted wait says nothing about the work.
             if self._event.done():
-                self._flight.release()
+                self._release()
         return self._value
+
+    def _release(self) -> None:
+        self._flight.release()
 
     def __await__(self) -> Generator[Any, None, R]:
         phase.refuse_running("await")

@@ -53,9 +53,9 @@ def in_del() -> bool:
     return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("DELETE_")
 
 
-def caller() -> tuple[CodeType, int]:
-    """What `site_of` makes the line of the user's code out of."""
-    frame = _user_frame()
+def caller(skipped: int) -> tuple[CodeType, int]:
+    """What `site_of` makes the line of the user's code out of; `skipped` frames above the caller's own are ours."""
+    frame = _user_frame(skipped)
     return (_NOWHERE, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 
@@ -106,8 +106,8 @@ def _is_module(receiver: ast.expr, frame: FrameType | None) -> bool:
     )
 
 
-def _user_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
+def _user_frame(skipped: int = 0) -> FrameType | None:
+    frame: FrameType | None = sys._getframe(skipped + 2)
     while frame is not None:
         name = frame.f_globals.get("__name__")
         ours = _known.get(name)

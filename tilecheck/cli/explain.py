@@ -1,4 +1,4 @@
-"""`tilecheck explain RULE` and `tilecheck explain FILE::KERNEL`."""
+"""`tilecheck explain RULE` and `tilecheck explain FILE::KERNEL`, with `--resources` what the kernel takes of a GPU."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import click
 
 from tilecheck.cli import terminal
 from tilecheck.cli.check import CannotRun, configured, files_of
+from tilecheck.cli.resources import DEFAULT, Asked
 
 if TYPE_CHECKING:
     from tilecheck.frontend.launches import Launch
+    from tilecheck.ir.kernel import Kernel
+    from tilecheck.report.result import KernelSummary
     from tilecheck.verify.simt import SimtReport
 
 
@@ -22,14 +25,30 @@ _BARRIER_SECONDS = 5.0
 @click.command("explain")
 @click.argument("what", metavar="RULE | FILE::KERNEL")
 @click.option("--ir", "with_ir", is_flag=True, help="Show the kernel as the checks read it.")
-def command(what: str, with_ir: bool) -> None:
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="The form of the report.")
+@click.option("--resources", is_flag=True, help="Compile a tile kernel: registers, shared memory, blocks that fit.")
+@click.option("--arch", multiple=True, metavar="sm_90", help="An architecture to compile for; repeat for more.")
+@click.option("--dim", multiple=True, metavar="BM=128", help="The size of a Dim; repeat for each.")
+@click.option("--dtype", multiple=True, metavar="T=f16", help="The dtype of a type variable or parameter that is open.")
+def command(
+    what: str,
+    with_ir: bool,
+    form: str,
+    resources: bool,
+    arch: tuple[str, ...],
+    dim: tuple[str, ...],
+    dtype: tuple[str, ...],
+) -> None:
     """Explain a rule, or what was proved about a kernel: from what, and where each bounds check went."""
+    if not resources and (arch or dim or dtype):
+        raise click.UsageError("--arch, --dim and --dtype go with --resources")
     if "::" in what:
         path, _, name = what.rpartition("::")
-        _explain_kernel(path, name, with_ir)
+        asked = Asked(arch or DEFAULT, _sizes(dim), _pairs("--dtype", dtype)) if resources else None
+        _explain_kernel(path, name, with_ir, form, asked)
         return
-    if with_ir:
-        raise click.UsageError("--ir goes with FILE::KERNEL")
+    if with_ir or resources or form != "text":
+        raise click.UsageError("--ir, --format and --resources go with FILE::KERNEL")
     from tilecheck.report.explain import rule_page
     from tilecheck.report.pages import pages
 
@@ -37,6 +56,25 @@ def command(what: str, with_ir: bool) -> None:
     if what not in found:
         raise click.UsageError(f"there is no rule `{what}`; `tilecheck rules` lists them, a kernel is FILE::KERNEL")
     terminal.write(rule_page(found[what]))
+
+
+def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` arguments."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not (name and sign and value):
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {text!r}")
+        found[name] = value
+    return found
+
+
+def _sizes(given: tuple[str, ...]) -> dict[str, int]:
+    found = _pairs("--dim", given)
+    for name, value in found.items():
+        if not value.isdecimal() or int(value) < 1:
+            raise click.UsageError(f"--dim {name}={value} is no positive int")
+    return {name: int(value) for name, value in found.items()}
 
 
 def _launches_of(path: str) -> list[Launch]:
@@ -74,8 +112,8 @@ def _explain_proof(report: SimtReport, path: str, text: str) -> None:
     terminal.write(proof_page(report.notes, tuple(barrier_notes(report, launches, _BARRIER_SECONDS))))
 
 
-def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
-    from tilecheck.check import analyse
+def _explain_kernel(path: str, name: str, with_ir: bool, form: str, asked: Asked | None) -> None:
+    from tilecheck.check import THREADS, analyse
     from tilecheck.frontend.gate import Undecodable, read_text
     from tilecheck.frontend.source import Source, Unreadable
     from tilecheck.judge import Options
@@ -86,25 +124,45 @@ def _explain_kernel(path: str, name: str, with_ir: bool) -> None:
     try:
         with open(path, "rb") as file:
             text = read_text(file.read())
-        checked = analyse(Source(path, text), Modules((os.curdir,)), Options(), _launches_of(path))
+        # Only thread-level kernels are proved for the launches that other files make.
+        elsewhere = _launches_of(path) if THREADS.search(text) else []
+        checked = analyse(Source(path, text), Modules((os.curdir,)), Options(), elsewhere)
     except OSError as error:
         raise CannotRun(f"cannot read {path}: {error.strerror}") from None
     except (Undecodable, Unreadable) as error:
         raise CannotRun(f"cannot read {path}: {error.message}") from None
     listed = summaries(checked)
-    for summary in listed:
-        if summary.name == name:
-            terminal.write(kernel_page(summary))
-            for report in checked.simt:
-                if report.kernel.name == name:
-                    _explain_proof(report, path, text)
-            break
-    else:
+    summary = next((summary for summary in listed if summary.name == name), None)
+    if summary is None:
         known = ", ".join(summary.name for summary in listed) or "none"
         raise CannotRun(f"{path} has no kernel `{name}`; its kernels: {known}")
+    kernels = [report.kernel for report in checked.tile] + [report.kernel for report in checked.simt]
+    kernel = next(kernel for kernel in kernels if kernel.name == name)
+    if form == "json":
+        terminal.write(_json(summary, kernel, asked))
+        return
+    terminal.write(kernel_page(summary))
+    for report in checked.simt:
+        if report.kernel.name == name:
+            _explain_proof(report, path, text)
+    if asked is not None:
+        from tilecheck.cli import resources
+
+        terminal.write(resources.text(*resources.measured(kernel, asked), asked))
     if with_ir:
         from tilecheck.ir.printer import show_kernel
 
-        kernels = [report.kernel for report in checked.tile] + [report.kernel for report in checked.simt]
-        kernel = next(kernel for kernel in kernels if kernel.name == name)
         terminal.write("\n" + show_kernel(kernel))
+
+
+def _json(summary: KernelSummary, kernel: Kernel, asked: Asked | None) -> str:
+    """The kernel as `check --format json` has it, with its resources."""
+    import json
+
+    from tilecheck.cli import resources
+    from tilecheck.report.json import kernel_json
+
+    values = kernel_json(summary)
+    if asked is not None:
+        values["resources"] = resources.values(*resources.measured(kernel, asked), asked)
+    return json.dumps(values, indent=2, ensure_ascii=False)

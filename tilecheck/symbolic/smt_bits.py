@@ -50,7 +50,15 @@ def refutes_bits(formulas: Sequence[Term], ms: int) -> bool:
         solver.add(*translation.ranges(formulas))
     except Untranslatable:
         return False
-    return str(solver.check()) == "unsat"
+    return checked(solver) == "unsat"
+
+
+def checked(solver: z3.Solver) -> str:
+    """What z3 says of `solver`: `sat`, `unsat` or `unknown`. Raises KeyboardInterrupt, which z3 takes for itself."""
+    status = str(solver.check())
+    if status == "unknown" and "interrupted" in solver.reason_unknown():
+        raise KeyboardInterrupt
+    return status
 
 
 class _Translation:

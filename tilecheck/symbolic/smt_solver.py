@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import z3
 
-from tilecheck.symbolic.smt_bits import has_bits, refutes_bits
+from tilecheck.symbolic.smt_bits import checked, has_bits, refutes_bits
 from tilecheck.symbolic.smt_lemmas import lemmas, nonlinear
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate, subterms
@@ -159,10 +159,7 @@ class Solver:
         for formula in formulas:
             self.keep_time()
             self._assert(solver, self._translate(formula, memo, exact))
-        status = str(solver.check())
-        if status == "unknown" and "interrupted" in solver.reason_unknown():
-            # z3 takes Ctrl-C for itself while it works.
-            raise KeyboardInterrupt
+        status = checked(solver)
         self.statistics.asked += 1
         self.statistics.seconds += time.process_time() - begun
         if status == "unknown":
