@@ -65,6 +65,23 @@ def main(n: int) -> None:
     blocks = (n + tpb - 1) // tpb
     scale[tpb, blocks](cuda.device_array(n), 2.0)  # error
 """,
+    """
+import tilecheck as tc
+from numba import cuda
+from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+
+@tc.simt(block=32, requires="x.size >= n * step and z.size >= n")
+def every(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], n: int, step: int) -> None:
+    i = cuda.grid(1)
+    if step >= 0 and i < n:
+        z[i] = x[i * step]
+
+
+def main() -> None:
+    z, x = tc.zeros(32), tc.ones(64)
+    every(z.partition(32), x, 32, 3).sync()  # error
+""",
 )
 
 GOOD = (
@@ -117,6 +134,23 @@ def main(n: int) -> None:
     tpb = 128
     blocks = (n + tpb - 1) // tpb
     scale[blocks, tpb](cuda.device_array(n), 2.0)
+""",
+    """
+import tilecheck as tc
+from numba import cuda
+from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+
+@tc.simt(block=32, requires="x.size >= n * step and z.size >= n")
+def every(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], n: int, step: int) -> None:
+    i = cuda.grid(1)
+    if step >= 0 and i < n:
+        z[i] = x[i * step]
+
+
+def main() -> None:
+    z, x = tc.zeros(32), tc.ones(64)
+    every(z.partition(32), x, 32, 2).sync()
 """,
 )
 
