@@ -946,7 +946,7 @@ def atomic_return_store(a, h):
 def exch_lock(a, lock):
     while cuda.atomic.exch(lock, 0, 1) != 0:
         pass
-    a[0] += 1
+    a[0] += cuda.grid(1)
     cuda.atomic.exch(lock, 0, 0)
 
 
@@ -955,7 +955,7 @@ def exch_lock(a, lock):
 def lock_wrong_release(a, lock):
     while cuda.atomic.cas(lock, 0, 0, 1) != 0:
         pass
-    a[0] += 1
+    a[0] += cuda.grid(1)
     lock[0] = 0
 
 
