@@ -278,6 +278,8 @@ class Machine:
                 for op, held in self.held(thing):
                     if op.life == "built" and Hold.EXCLUSIVE in (hold, held):
                         self.broken.add(("HELD", instr.span.line))
+                if hold is Hold.EXCLUSIVE and self.idle(thing):
+                    self.report("IDLE")
         for at, (thing, hold) in enumerate(things):
             for other, held in things[:at]:
                 if Hold.EXCLUSIVE in (hold, held) and thing.meets(other):

@@ -55,6 +55,7 @@ WRONG = [
     ("max_pool", "ct.store(y, (c, j)", "ct.store(y, (c, j // 2)", "data-race"),
     ("swap_halves", "n - 1 - j", "n - j", "out-of-bounds"),
     ("swap_halves", "ct.store(y, (row, n - 1 - j)", "ct.store(x, (row, n - 1 - j)", "data-race"),
+    ("stream_k", "ct.atomic_add(C, (rows[:, None], columns[None, :]), acc)", "ct.store(C, (i, j), acc)", "data-race"),
     ("persistent_batched", "ct.num_blocks(0)):", "1):", "data-race"),
     ("adam_step", "ct.store(v, (i,)", "ct.store(v, (0,)", "data-race"),
     ("adam_step", "1e-3, 512))", "1e-3))", "launch-contract"),

@@ -247,13 +247,28 @@ def test_on_the_device_another_stream_waits_for_the_last_round(paper: PaperDrive
     assert stream == one._queue.handle and paper.events[event] == (two._queue.handle, 1)
 
 
-def test_a_kernel_with_checks_tells_which_launch_failed(paper: PaperDriver) -> None:
+def test_a_kernel_with_checks_has_no_seat_on_the_device(paper: PaperDriver) -> None:
     x, stream = tc.ones(64), tc.Stream()
-    peek = k.pick.on(stream)
-    pieces = tc.zeros(16).partition(16)
+    pick, pieces = k.pick.on(stream), tc.zeros(16).partition(16)
     for _ in range(4):
-        peek(pieces, x, 1)
-    assert not peek._seats or not any(seat.rounds.shares for seat in peek._seats.values())
+        pick(pieces, x, 1)
+    assert not pick._seats
+    pick.wait()
+
+
+def test_a_dropped_launcher_lets_go_when_its_work_is_over(paper: PaperDriver) -> None:
+    x, z, stream = tc.ones(64), tc.zeros(64), tc.Stream()
+    add, pieces = kernels.add.on(stream), z.partition(32)
+    for _ in range(4):
+        add(pieces, x, x)
+    stream.synchronize()
+    paper.held = True
+    add(pieces, x, x)
+    del add
+    gc.collect()
+    assert refused(z.numpy).rule == "use-in-flight"
+    paper.held = False
+    z.numpy()
 
 
 def test_memory_goes_when_the_handles_do(paper: PaperDriver) -> None:

@@ -56,6 +56,8 @@ class Seat(Standing):
         self._handles: tuple[Any, ...] = ()
         self.earlier: set[Runner] = set()
         self._sitting = False
+        # What is held until the last round is over, after the seat was closed.
+        self._leaving: tuple[Loan, ...] = ()
         # How many rounds ops have submitted, and which of them somebody may still wait for.
         self.count = 0
         self.awaited: set[int] = set()
@@ -69,6 +71,10 @@ class Seat(Standing):
 
     def over(self) -> bool:
         """Whether all is over and nobody is going to wait for it; the borrows have ended then."""
+        if self._leaving:
+            if self.rounds.idle():
+                release(self._leaving)
+            return not self.loans
         if self.awaited or not self.count or not self.rounds.idle():
             return False
         self.land()
@@ -167,6 +173,7 @@ class Seat(Standing):
         self.stands = self.ready = False
         loans, self.loans = self.loans, ()
         if loans:
+            self._leaving = loans
             self.rounds.close(lambda: release(loans))
 
     def keep_in(self, seats: dict[Key, Seat], key: Key, args: tuple[Any, ...]) -> None:
@@ -189,9 +196,11 @@ def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:
     """
     if plan.grid is None or plan.meta or not any(a.exclusive for a in plan.tensors):
         return None
+    # Of a kernel in which checks remain, rounds on a GPU share one record.
+    if stream._queue.shares and plan.compile().checks:
+        return None
     kept = tuple(a.elements.allocation for a in plan.tensors)
-    rounds = stream._queue.repeat(plan.work(plan.grid), kept)
-    return None if rounds.shares else Seat(plan, stream, rounds, lock)
+    return Seat(plan, stream, stream._queue.repeat(plan.work(plan.grid), kept), lock)
 
 
 def close_all(seats: dict[Key, Seat]) -> None:

@@ -19,7 +19,19 @@ from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
-from tilecheck.borrow.values import NOTHING, Array, Callee, Closure, Handle, Items, KernelValue, Nothing, Number, Op
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Callee,
+    Closure,
+    Handle,
+    Items,
+    KernelValue,
+    Nothing,
+    Number,
+    Op,
+    Value,
+)
 from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -211,12 +223,32 @@ def _dup(low: Expressions, node: ir.Call) -> Operand:
 
 
 def _memcpy(low: Expressions, node: ir.Call) -> Operand:
-    return build(low, node, _uses(low, node, (Hold.EXCLUSIVE, Hold.SHARED)))
+    found = arguments(low, node)
+    _check_copy(low, node, [operand.value for _, operand in found])
+    return build(low, node, _uses_of(found, (Hold.EXCLUSIVE, Hold.SHARED)))
+
+
+def _check_copy(low: Expressions, node: ir.Call, values: list[Value]) -> None:
+    """`tc.memcpy(target, source)` copies as many elements as there are, of one dtype."""
+    if len(values) != 2 or not isinstance(target := values[0], Array) or not isinstance(source := values[1], Array):
+        return
+    if None not in (target.shape, source.shape) and target.shape != source.shape:
+        whole = not any(extent is None for extent in (*(target.shape or ()), *(source.shape or ())))
+        if whole:
+            message = f"`{spell(node.args[0].value)}` has shape {target.shape}, the source {source.shape}"
+            low.fault("shape-mismatch", message, node.span, "copy between equal shapes: slice the larger one")
+    elif None not in (target.dtype, source.dtype) and target.dtype != source.dtype:
+        message = f"`{spell(node.args[0].value)}` is {target.dtype}, the source {source.dtype}"
+        low.fault("dtype-mismatch", message, node.span, f"convert the source: `astype(tc.{target.dtype})`")
 
 
 def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
+    return _uses_of(arguments(low, node), holds)
+
+
+def _uses_of(given: list[tuple[ir.Arg, Operand]], holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
     uses: list[flow.Use] = []
-    for (arg, operand), hold in zip(arguments(low, node), holds, strict=False):
+    for (arg, operand), hold in zip(given, holds, strict=False):
         if operand.var is not None:
             param = "source" if hold is Hold.SHARED else "target"
             uses.append(flow.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))

@@ -84,13 +84,13 @@ class Effects:
             case flow.Access():
                 self._access(instr, state, live)
             case flow.Build(into=into, site=site, uses=uses, callee=callee):
-                self._check_uses(uses, state, live, callee, lazy=True)
+                self._check_uses(uses, state, live, callee)
                 op = self._hold(uses, state, site)
                 state.names[into] = op
                 state.phase[op] = Phase.BUILT
                 self.built.setdefault(site)
             case flow.Lend(uses=uses, callee=callee, into=into, site=lent):
-                self._check_uses(uses, state, live, callee, lazy=False)
+                self._check_uses(uses, state, live, callee)
                 if into is not None and lent is not None:
                     state.names[into] = self._hold(uses, state, lent)
                     if instr.lent:
@@ -256,8 +256,8 @@ class Effects:
         writes = second.hold is Hold.EXCLUSIVE
         self.report(Broken(Break.ONE_CALL, second.span, place, second.text, first.span, callee, both, None, writes))
 
-    def _check_uses(self, uses: tuple[Use, ...], state: State, live: Live, callee: str, lazy: bool) -> None:
-        """Whether a launch (`lazy`) or a call may borrow its arguments."""
+    def _check_uses(self, uses: tuple[Use, ...], state: State, live: Live, callee: str) -> None:
+        """Whether a launch or a call may borrow its arguments."""
         for use in uses:
             obj = self.named(state, use.src, use.span)
             if self._check_moved(state, obj, use.span, use.text):
@@ -268,9 +268,9 @@ class Effects:
                     self._blame(Break.HELD, state, use.span, place, use.text, loan)
                 elif use.hold is Hold.EXCLUSIVE:
                     self._lasting(state, use.span, place, use.text, loan, "borrow")
-            if not lazy and use.hold is Hold.EXCLUSIVE:
+            if use.hold is Hold.EXCLUSIVE:
                 for loan in idle_loans(state, obj, part, live):
-                    self._blame(Break.IDLE, state, use.span, place, use.text, loan)
+                    self._blame(Break.IDLE, state, use.span, place, use.text, loan, verb="use")
         self._one_call(uses, state, callee)
 
     def _hold(self, uses: tuple[Use, ...], state: State, site: Site) -> Obj:

@@ -81,6 +81,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     for fault in frozen_globals(program):
         faults.setdefault((fault.rule, fault.span), fault)
     twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
+    cut = [(found.origin, found.span) for found in broken.values() if found.kind is Break.IDLE and not found.verb]
     held = {found.span for found in broken.values() if found.kind in _HELD_MOVES}
     lent = {found.span for found in broken.values() if found.kind in (*_HELD_MOVES, Break.MOVED_IDLE)}
     refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
@@ -88,7 +89,9 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     def follows(found: Broken) -> bool:
         """Whether `found` only follows from another finding: one mistake is told once."""
         if found.kind is Break.IDLE:
-            return (found.span.line, found.place) in twice
+            # What a partition has ended already, a launch with that partition cannot end again.
+            ended = found.verb == "use" and any(at == found.origin and by < found.span for at, by in cut)
+            return ended or (found.span.line, found.place) in twice
         if found.kind in (Break.MOVED_IDLE, Break.MOVED_VIEW):
             return found.span in (held if found.kind is Break.MOVED_IDLE else lent)
         return found.kind is Break.MOVED and found.origin in refused

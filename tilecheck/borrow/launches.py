@@ -16,7 +16,7 @@ from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch, TileLaunch
 from tilecheck.borrow.plain_launches import check_plain
 from tilecheck.borrow.shapes import grid_of, op_of
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import Array, Number, Pieces, Shape
+from tilecheck.borrow.values import Array, Handle, Number, Op, Pieces, Shape
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
 from tilecheck.ir.kernel import Access, TensorParam
@@ -34,6 +34,7 @@ def check_launch(launch: Launch) -> Iterator[Fault]:
         yield from _dtypes(launch)
         return
     yield from _outputs(launch)
+    yield from _kinds(launch)
     yield from _dtypes(launch)
     yield from _ranks(launch)
     yield from _dims(launch, {})
@@ -144,6 +145,36 @@ def _ranks(launch: Launch) -> Iterator[Fault]:
             arg.expr.span,
             labels=_declared(launch, param),
         )
+
+
+def _kinds(launch: Launch) -> Iterator[Fault]:
+    """Arguments that are no tensor where one is wanted, or no number of the right kind."""
+    name = launch.kernel.facts.contract.name
+    for param in launch.kernel.facts.contract.params:
+        arg = launch.args.get(param.name)
+        if arg is None:
+            continue
+        text = f"`{spell(arg.expr)}`"
+        if isinstance(param, TensorParam):
+            shared = param.access in (Access.SHARED, Access.ATOMIC)
+            match arg.value:
+                case Pieces() if shared:
+                    what, way_out = "a partition", "pass the tensor itself: what is only read is not cut into tiles"
+                case Array(library="numpy"):
+                    what, way_out = "a NumPy array", "copy it to the device: `tc.asarray(...)`"
+                case Op():
+                    what, way_out = "an op", "chain it: `op.then(lambda value: ...)`"
+                case Handle(kind="running"):
+                    what, way_out = "running", "`wait()` for its value"
+                case _:
+                    continue
+            wants = f"`{param.name}` of `{name}` is a tensor"
+            yield Fault(
+                "usage", f"{text} is {what}, but {wants}", arg.expr.span, None, _declared(launch, param), way_out
+            )
+        elif isinstance(arg.value, Number) and param.kind in ("int", "float") and isinstance(arg.value.value, bool):
+            message = f"{text} is a bool, but `{param.name}` of `{name}` is `{param.kind}`"
+            yield Fault("dtype-mismatch", message, arg.expr.span, help=f"pass a Python {param.kind}")
 
 
 def _axes(count: int) -> str:

@@ -133,7 +133,7 @@ def _tensor_method(
 def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | None = None) -> Operand:
     """A lazy op that holds `uses`."""
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, span=node.span))
+    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span))
     return Operand(var, op or Op())
 
 

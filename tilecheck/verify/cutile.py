@@ -30,6 +30,7 @@ from tilecheck.ir.kernel import (
     Inline,
     Kernel,
     Name,
+    Opaque,
     OpCall,
     Stmt,
     Unary,
@@ -104,7 +105,42 @@ def thinned(kernel: Kernel) -> Kernel:
     for node in nodes:
         if isinstance(node, Unread):
             written |= set(node.touches or ())
-    return replace(kernel, body=_thin_all(kernel.body, written))
+    body = _thin_all(kernel.body, written)
+    used = {node.id for node in walk(*body) if isinstance(node, Name)}
+    return replace(kernel, body=_without_tiles(body, used))
+
+
+# What the reader leaves in a kernel for the checks of this module.
+_MARKS = frozenset({"whole_tiles", "fits_int32", "stores_tile", "tile_extents", "ranks_differ", "takes_dtype"})
+# Values that are written and tell nothing but themselves.
+STORED = frozenset({"the stored tile", "the added tile", "scattered elements"})
+
+
+def _without_tiles(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
+    """`body` without tiles that nothing depends on, and without the marks."""
+    kept: list[Stmt] = []
+    for node in body:
+        match node:
+            case Do(value=OpCall(op=op)) if op in _MARKS:
+                continue
+            case Assign(target=target, value=Opaque()) if target not in used:
+                continue
+            case For(body=inner) | While(body=inner) | Inline(body=inner):
+                kept.append(replace(node, body=_without_tiles(inner, used)))
+            case If(then=then, other=other):
+                kept.append(replace(node, then=_without_tiles(then, used), other=_without_tiles(other, used)))
+            case _:
+                kept.append(node)
+    return tuple(kept)
+
+
+def writes_only(kernel: Kernel) -> bool:
+    """Whether the kernel reads no array that it writes, so that nothing depends on what it stored."""
+    nodes = tuple(walk(*kernel.body))
+    if any(isinstance(node, Unread | Atomic) for node in nodes):
+        return False
+    written = {n.array.id for n in nodes if isinstance(n, Store) and isinstance(n.array, Name)}
+    return not any(isinstance(n, Load) and isinstance(n.array, Name) and n.array.id in written for n in nodes)
 
 
 def _thin_all(body: tuple[Stmt, ...], written: set[str]) -> tuple[Stmt, ...]:

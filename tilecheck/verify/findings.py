@@ -26,7 +26,9 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
     if suspect.rule in ("divergent-barrier", "warp-sync"):
         nodes = [suspect.node]
     words = _temporaries(kernel)
-    places = tuple(_place(node, words) for node in sorted(nodes, key=lambda n: n.span))
+    # The last place is the one complained of. Among atomics of tile kernels that is the access which is none.
+    later = (lambda n: (not isinstance(n, Atomic), n.span)) if kernel.track == "cutile" else (lambda n: (True, n.span))
+    places = tuple(_place(node, words) for node in sorted(nodes, key=later))
     extent = refuted.seen.scenario.shapes.get(fault.array or "", ())
     if suspect.array is not None and suspect.array.space != "global":
         extent = tuple(e.const for e in suspect.array.extents if e.kind == "const")

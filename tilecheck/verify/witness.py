@@ -23,7 +23,7 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate
-from tilecheck.verify.cutile import thinned
+from tilecheck.verify.cutile import STORED, thinned, writes_only
 from tilecheck.verify.entry import Entry
 from tilecheck.verify.memory import integer_range
 from tilecheck.verify.replay import FILLS, Number, Scenario, run_once, witness
@@ -100,14 +100,16 @@ class Replayer:
         for scenario in scenarios:
             for fill in fills if scenario.replayable else ():
                 outcome = self._run(scenario, fill)
-                if outcome is None or (outcome.inexact and not self._values_only(suspect)):
+                if outcome is None or (outcome.inexact and not self._values_only(suspect, outcome)):
                     continue
                 for fault in outcome.of(_KINDS[suspect.rule]):
                     if self._is_it(fault, suspect, bool(outcome.inexact)):
                         yield Seen(fault, scenario)
 
-    def _values_only(self, suspect: Suspect) -> bool:
+    def _values_only(self, suspect: Suspect, outcome: SimtRun) -> bool:
         """Whether what the executor could not follow are values that play no part in the suspect."""
+        if self.kernel.track == "cutile" and STORED.issuperset(outcome.inexact) and writes_only(self.kernel):
+            return True
         gaps = self.entry.run.gaps
         return suspect.standing is Standing.LAUNCH and not any(suspect.property in gap.properties for gap in gaps)
 

@@ -130,10 +130,6 @@ class Graph(Protocol):
 class Repeat(Protocol):
     """One launch or graph on one stream, ready to be submitted any number of times."""
 
-    @property
-    def shares(self) -> bool:
-        """Whether rounds tell of a failure in one place, so that it is not known which one failed."""
-
     def after(self, events: tuple[Event, ...]) -> bool:
         """Let the rounds to come follow `events`. False, and nothing done, if one of those may fail unnoticed by them."""
 
@@ -174,6 +170,12 @@ class Stream(Protocol):
 
         If something in `after` failed, the work does not run and fails with that error. `keep` is referenced until
         the work is over.
+        """
+
+    @property
+    def shares(self) -> bool:
+        """Whether rounds of a `Repeat` whose program has `checks` tell of a failure in one place, so that it is not known
+        which one failed.
         """
 
     def repeat(self, work: Launch | Graph, keep: object) -> Repeat:

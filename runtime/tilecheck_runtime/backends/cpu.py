@@ -117,6 +117,8 @@ class _Item:
 class CPUStream:
     """A queue with one worker, which ends with the stream."""
 
+    shares = False
+
     def __init__(self) -> None:
         self._worker = ThreadPoolExecutor(1, "tilecheck-stream")
 
@@ -154,8 +156,6 @@ class CPURepeat:
         self._keep = keep
         # What the next round waits for: the last one, which fails if one before it did.
         self._after: tuple[Event, ...] = ()
-
-    shares = False
 
     def after(self, events: tuple[Event, ...]) -> bool:
         self._after += events

@@ -51,6 +51,9 @@ from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 
 # Registers a thread spends on one tile, as far as the number of threads can be chosen.
 _ELEMENTS_PER_THREAD: Final = 16
+# The same where a tile is reduced: elements of 32 bits and of 16, and what the latter may grow to in long rows.
+_WIDE_PER_THREAD: Final = 8
+_NARROW_PER_THREAD: Final = 32
 _MOST_NARROW: Final = 64
 _FEWEST_THREADS: Final = 32
 _MOST_THREADS: Final = 512
@@ -236,8 +239,9 @@ def make_plan(
     reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
     narrow = not products and reduces and _narrow(kernel, facts)
     if threads is None:
-        per_thread = _ACCUMULATORS_PER_THREAD if products else _ELEMENTS_PER_THREAD * (2 if narrow else 1)
-        threads = _grown(largest, per_thread)
+        reducing = _NARROW_PER_THREAD if narrow else _WIDE_PER_THREAD
+        per_thread = reducing if reduces else _ELEMENTS_PER_THREAD
+        threads = _grown(largest, _ACCUMULATORS_PER_THREAD if products else per_thread)
         if narrow and threads == _MOST_THREADS and threads // 2 * _MOST_NARROW >= largest:
             threads //= 2
     dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]

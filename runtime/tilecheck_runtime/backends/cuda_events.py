@@ -1,0 +1,167 @@
+"""What the GPU says about submitted work: its end, the time of a point, and what a check in a kernel noted.
+
+A kernel whose checks stay in place notes a failure in a page-locked record, which the wait reads: no extra synchronisation,
+and the context survives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import linecache
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilecheck_runtime.backends import Event
+from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.errors import KernelStopped
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.backends.cuda import CUDADevice
+
+
+class CUDAEvent:
+    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault records (`reports`).
+
+    The device holds every event until it has been seen done, so that what a submission needs outlives the submission even
+    when nobody waits for it.
+    """
+
+    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "handle", "risky", "stream")
+
+    def __init__(
+        self,
+        device: CUDADevice,
+        handle: int,
+        stream: int,
+        keep: object,
+        reports: tuple[Report, ...],
+        before: tuple[Event, ...],
+    ) -> None:
+        self.handle = handle
+        self.stream = stream
+        self._device = device
+        self._keep = keep
+        self._reports = reports
+        self._before = before
+        # Whether it may fail, or has failed, with the error of a kernel's check.
+        self.risky: bool = bool(reports) or any(isinstance(event, CUDAEvent) and event.risky for event in before)
+        self._over = False
+        self._failure: Exception | None = None
+        self._calls: list[Callable[[], None]] = []
+
+    def wait(self) -> None:
+        """Block until the work is over. Raises what it failed with."""
+        if not self._over:
+            try:
+                self._device.device.wait_event_host(self.handle)
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        if self._failure is not None:
+            raise self._failure
+
+    def done(self) -> bool:
+        """Whether the work is over, without waiting."""
+        if not self._over:
+            try:
+                if not self._device.device.event_done(self.handle):
+                    return False
+            except DriverError as error:
+                self._failure = error
+            self._finish()
+        return True
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call once the work is over, on a thread of the device that sleeps until then."""
+        self._device.watch(self, call)
+
+    def let_go(self, call: Callable[[], None]) -> None:
+        """Call once the work is over and somebody looks."""
+        with self._device.settling:
+            if not self._over:
+                self._calls.append(call)
+                return
+        call()
+
+    def _finish(self) -> None:
+        # What it came after is over as well. Earliest first and without recursion: a loop that does not wait makes a chain
+        # of thousands.
+        with self._device.settling:
+            open_events = [self]
+            while open_events:
+                event = open_events[-1]
+                earlier = [e for e in event._before if isinstance(e, CUDAEvent) and not e._over]
+                if earlier:
+                    open_events += earlier
+                else:
+                    open_events.pop()._settle()
+
+    def _settle(self) -> None:
+        if self._over:
+            return
+        before, self._before = self._before, ()
+        reports, self._reports = self._reports, ()
+        # Work behind failed work fails with the same error, as on the CPU.
+        for event in before:
+            if isinstance(event, CUDAEvent):
+                self._failure = self._failure or event._failure
+        for report in reports:
+            self._failure = self._failure or report.read()
+        self.risky = self._failure is not None
+        self._over = True
+        self._keep = None
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+    def __del__(self) -> None:
+        self._device.retire(self.handle)
+
+
+class Report:
+    """A fault record of one launch: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well."""
+
+    def __init__(self, device: CUDADevice, kernel: str, path: str) -> None:
+        self._device = device
+        self._kernel = kernel
+        self._path = path
+        self.address = device.record()
+        ctypes.c_uint64.from_address(self.address).value = 0
+
+    def read(self) -> KernelStopped | None:
+        """The error of the check that failed since the last reading."""
+        word = ctypes.c_uint64.from_address(self.address)
+        code, word.value = word.value, 0
+        if code == 0:
+            return None
+        line, block = code >> 32, (code & 0xFFFFFFFF) - 1
+        source = linecache.getline(self._path, line).strip()
+        return KernelStopped(
+            f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
+            points=(f"{self._path}:{line}: `{source}`" if source else f"{self._path}:{line}: the check stands here",),
+        )
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was a record.
+        address = getattr(self, "address", None)
+        if address is not None:
+            self._device.give_record(address)
+
+
+class CUDAStamp:
+    """A timing event."""
+
+    def __init__(self, device: CUDADevice, stream: int) -> None:
+        self._device = device.device
+        self._handle = self._device.new_event(timing=True)
+        self._device.record(self._handle, stream)
+
+    def since(self, earlier: CUDAStamp) -> float:
+        self._device.wait_event_host(self._handle)
+        return self._device.elapsed_ms(earlier._handle, self._handle) / 1e3
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was an event.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            self._device.free_event(handle)
