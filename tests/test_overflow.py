@@ -9,6 +9,7 @@ from tests.test_prover import PROVED, report
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.interp.simt import run
+from tilecheck.symbolic.requires import parse, vocabulary
 from tilecheck.verify.verdict import Property, Verdict
 
 RACE, BOUNDS = Property.RACE_FREE, Property.IN_BOUNDS
@@ -40,6 +41,14 @@ def test_the_product_does_wrap() -> None:
     (read,) = read_kernels(Source("f.py", "from numba import cuda\n" + kernel(PRODUCT)), lambda name: None)
     outcome = run(read, {"a": np.zeros(8, np.int64), "n": 2**62}, (1, 1, 1), (8, 1, 1))
     assert {fault.kind for fault in outcome.faults} == {"race", "out-of-bounds"}
+
+
+def test_scalars_that_are_only_added_up_are_assumed_to_be_of_ordinary_size() -> None:
+    found = report(kernel("if 0 <= n and i + n < a.size:\n    a[i + n] = i"))
+    (text,) = [text for text in found.assumptions if " n " in text]
+    words = vocabulary(found.kernel)
+    holds = {n: all(c.holds(lambda atom, n=n: n) for c in parse(text, words)) for n in (-5, 0, 2**40, 2**62)}
+    assert holds == {-5: True, 0: True, 2**40: True, 2**62: False}
 
 
 def test_a_signature_bounds_its_scalars() -> None:

@@ -250,3 +250,11 @@ def test_large_launches_are_replayed_by_some_of_their_blocks() -> None:
     flat = Scenario((300, 300, 1), (16, 16, 1))
     sample = flat.sample()
     assert sample is not None and len(sample) == len(set(sample)) == 8 and {0, 1, 300, 89_999} <= set(sample)
+
+
+def test_writes_that_are_no_number_are_one_value() -> None:
+    program = compiled("out[0] = a[cuda.threadIdx.x] / a[0]")
+    for values, same in (([0.0, 0.0], True), ([1.0, 2.0], False)):
+        with np.errstate(invalid="ignore"):
+            result = run(program, {"a": np.array(values), "out": np.zeros(1), "n": 0}, (1, 1, 1), (2, 1, 1))
+        assert {fault.same_value for fault in result.of("race")} == {same}

@@ -2,7 +2,7 @@
 
 The solver runs the flow IR forward over *sets* of states (`facts.py`), one state per distinguishable past, so its answer
 is that of enumerating paths: a finding is reported iff some path through the function, loops taken any number of times,
-shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each. A XX
+shows it. Loops end at a fixpoint, because states are finite: objects are their sites, two ages each.
 Before paths meet, a state forgets what no later read can reach, so that pasts that differ only in the dead are one.
 
 Worked example: after `if c: op = f(z.partition(4))` / `else: op = f(w.partition(4))` there are two states; `op.sync()`

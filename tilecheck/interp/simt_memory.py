@@ -9,6 +9,7 @@ Cells are keyed by byte address, so views and aliased arguments of one buffer me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -216,7 +217,7 @@ class Memory:
         """Record a plain write of `value`."""
         write = cell.write
         if write is not None and not t.knows(write[0], write[1], write[2]):
-            same = value is cell.value or value == cell.value
+            same = value is cell.value or value == cell.value or (_is_nan(value) and _is_nan(cell.value))
             self.watch.race(t, (write[0], write[1], write[3]), ("write", "write"), a, i, k, bool(same))
         for accesses, kind in ((cell.reads, "read"), (cell.atomics, "atomic")):
             if accesses:
@@ -384,3 +385,8 @@ def put(array: np.ndarray[Any, Any], index: Any, value: Any) -> None:
         value = value.real
     with np.errstate(all="ignore"):
         array[index] = value
+
+
+def _is_nan(value: object) -> bool:
+    """Whether a value is not a number: two of them are one value here, although they compare unequal."""
+    return isinstance(value, float | np.floating) and math.isnan(value)

@@ -1,6 +1,7 @@
 """Arithmetic of the walk: Python's operators on symbolic values.
 
-Integers follow numba's 64-bit indices as unbounded integers, but for products with large constants, which wrap. Bit operations with constant masks become quotients and
+Integers follow numba's 64-bit ones as unbounded integers, but for products with large constants, which wrap;
+`overflow.py` sees to it that nothing else leaves 64 bits unseen. Bit operations with constant masks become quotients and
 remainders; the others are functions with true but weak facts, asked again in bit-vectors when that is not enough.
 Whatever involves a float is an opaque function of its operands, which keeps equality and uniformity.
 """
