@@ -138,6 +138,16 @@ def test_what_happened_in_between_is_looked_at() -> None:
     assert "ended when" in refused(a.op).message
 
 
+def test_a_launch_that_goes_from_stream_to_stream_has_no_seat() -> None:
+    a, streams = Again(), [tc.Stream(), tc.Stream()]
+    for n in range(6):
+        a.x[...] = n
+        op = a.op()
+        assert isinstance(op, QuickOp) == (n == 0)
+        op.run(streams[n % 2]).wait()
+        assert a.z.numpy().tolist() == [n] * 64
+
+
 def test_a_dropped_running_keeps_its_borrows_until_the_work_is_over(paper: PaperDriver) -> None:
     x, z, stream = tc.ones(64), tc.zeros(64), tc.Stream()
     pieces = z.partition(32)

@@ -157,7 +157,7 @@ class CalledOp(LaunchOp):
         args, self._args = self._args, ()
         memory: Memory = self._kernel._memory
         key = tuple(map(id, args))
-        if key not in memory.seats and memory.recent.again(key, args):
+        if key not in memory.seats and memory.recent.again(key, args, running.stream):
             seat = seat_of(self.plan, running.stream, threading.Lock())
             if seat is not None:
                 seat.keep_in(memory.seats, key, args)
@@ -229,7 +229,17 @@ class QuickOp(LaunchOp):
                 if started:
                     seat.submit()
                     return Round(seat, self._args if seat.all_tensors else _tensors(self._args))
+        if stream is not seat.stream:
+            self._give_up_seat()
         return super().run(stream)
+
+    def _give_up_seat(self) -> None:
+        """The launch goes from stream to stream: a seat on one of them would cost more than it saves."""
+        seats = self._kernel._memory.seats
+        key = tuple(map(id, self._args))
+        if seats.get(key) is self._seat:
+            del seats[key]
+            self._seat.close()
 
     def __del__(self) -> None:
         # The constructor may have failed before there was anything to give back.

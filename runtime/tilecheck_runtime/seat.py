@@ -211,18 +211,20 @@ def close_all(seats: dict[Key, Seat]) -> None:
 
 
 class Recent:
-    """Which combinations of arguments came by not long ago."""
+    """Which combinations of arguments came by not long ago, and on which stream."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[Callable[[], Any], ...]] = {}
+        self._known: dict[Key, tuple[Stream, tuple[Callable[[], Any], ...]]] = {}
 
-    def again(self, key: Key, args: tuple[Any, ...]) -> bool:
-        """Whether these very arguments did; they have now."""
-        known = self._known.pop(key, ())
+    def again(self, key: Key, args: tuple[Any, ...], stream: Stream) -> bool:
+        """Whether these very arguments did, the last time on `stream`; they have now."""
+        last, known = self._known.pop(key, (stream, ()))
         while len(self._known) >= RECENT:
             self._known.pop(next(iter(self._known)), None)
-        self._known[key] = tuple(weakref.ref(a) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
-        return len(known) == len(args) and all(a is earlier() for a, earlier in zip(args, known, strict=True))
+        refs = tuple(weakref.ref(a) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
+        self._known[key] = (stream, refs)
+        same = last is stream and len(known) == len(args)
+        return same and all(a is earlier() for a, earlier in zip(args, known, strict=True))
 
 
 def _itself(value: Any) -> Callable[[], Any]:
