@@ -410,6 +410,7 @@ def test_awaiting_does_not_block_the_loop(gate: Gate) -> None:
     assert asyncio.run(main()) == ["loop", "work"]
 
 
+@pytest.mark.cpu
 def test_a_failed_running_raises_at_every_wait() -> None:
     broken = tc.memcpy(tc.zeros(4), np.ones(4, np.float32))
     object.__setattr__(broken._node.work, "source", np.ones(3, np.float32))

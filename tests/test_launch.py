@@ -323,7 +323,8 @@ def test_a_stopped_kernel_lets_go_of_everything() -> None:
     running = k.peek(x).with_grid(4).run()
     with pytest.raises(tc.KernelStopped, match="not zero") as caught:
         running.wait()
-    assert "in `peek`, block (0, 0, 0)" in caught.value.points[0]
+    # Any of the blocks that stopped may be named.
+    assert any("in `peek`, block (" in point for point in caught.value.points)
     x[0] = 2
     k.move(z.partition(8), x).sync()
 
@@ -338,11 +339,15 @@ def test_launches_leave_no_memory_behind() -> None:
         graph.launch().sync()
         refused(lambda: k.move(z.partition(128), x))
 
-    gc.collect()
-    before = tc.allocated()
+    def left() -> object:
+        gc.collect()
+        # Who asks for memory lets go of what work that is over kept.
+        tc.zeros(1)
+        return tc.allocated()
+
+    before = left()
     program()
-    gc.collect()
-    assert tc.allocated() == before
+    assert left() == before
 
 
 def test_slips_are_named_not_tracebacks() -> None:

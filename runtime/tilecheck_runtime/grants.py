@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Sequence
 
+from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.ledger import (
     BY_HOST,
@@ -48,6 +49,7 @@ def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
                 if loan.owner is not None:
                     loan.owner.over()
             gc.collect()
+            default().look()
             _check(requests, by, in_order)
 
 

@@ -198,6 +198,9 @@ class Backend(Protocol):
     def name(self) -> str:
         """As in `tensor.device`."""
 
+    def look(self) -> None:
+        """Let go of what work that is over kept, and call what waits for its end."""
+
     def allocate(self, nbytes: int) -> Buffer: ...
     def free(self, buffer: Buffer) -> None: ...
 

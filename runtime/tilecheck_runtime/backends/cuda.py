@@ -32,6 +32,7 @@ from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
+from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.specialise import Key, Once
 
 # Submissions between two looks at which of them are over.
@@ -70,7 +71,14 @@ class CUDADevice:
     def allocate(self, nbytes: int) -> CUDABuffer:
         """Bytes that every stream may use at once: the host waits until the pool has handed them out."""
         self.look()
-        address = self.device.allocate(max(nbytes, 1), self.memory)
+        try:
+            address = self.device.allocate(max(nbytes, 1), self.memory)
+        except (DriverError, OverflowError) as error:
+            if isinstance(error, DriverError) and error.code != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+            raise UsageError(
+                f"{self.device.name} cannot allocate {nbytes} bytes", "make the tensor smaller, or let go of others"
+            ) from None
         self.device.wait_stream(self.memory)
         return CUDABuffer(address, nbytes)
 
@@ -214,8 +222,10 @@ class CUDADevice:
         """Let go of what the events that are done kept."""
         finished: list[CUDAEvent] = []
         with self._lock:
-            while self._pending and self._pending[0].done():
-                finished.append(self._pending.popleft())
+            pending, self._pending = self._pending, deque()
+            # A stream that is busy does not hold up the others.
+            for event in pending:
+                (finished if event.done() else self._pending).append(event)
             self._look_at = len(self._pending) + LOOK
         # Dropped outside the lock: the last reference to a buffer may go with them.
         finished.clear()
