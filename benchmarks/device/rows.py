@@ -5,7 +5,7 @@ Against a copy of as many bytes, Triton with the best of its numbers of warps, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -13,9 +13,29 @@ from benchmarks.device.measure import Bench, Run
 from tilecheck_runtime import kernels
 
 SHAPES = ((8192, 4096), (4096, 16384))
-# Rows a block and lanes a step, by the length of a row; the quickest counts. Only a reduction takes a row in steps.
-WHOLE = {4096: ((1, 4096), (2, 4096), (4, 4096)), 16384: ((1, 16384),)}
-STEPS = {4096: WHOLE[4096], 16384: ((1, 16384), (1, 4096), (4, 4096))}
+# Rows a block, lanes a step, and hints, by the length of a row; the quickest counts, as of Triton's. Only a reduction takes
+# a row in steps.
+Configuration = tuple[tuple[int, int], Mapping[str, int]]
+WHOLE: dict[int, tuple[Configuration, ...]] = {
+    4096: (
+        ((1, 4096), {}),
+        ((2, 4096), {}),
+        ((4, 4096), {}),
+        ((1, 4096), {"num_warps": 8}),
+        ((2, 4096), {"num_warps": 16}),
+    ),
+    16384: (((1, 16384), {}), ((1, 16384), {"num_warps": 16}), ((1, 16384), {"num_warps": 8, "occupancy": 2})),
+}
+STEPS = {
+    4096: WHOLE[4096],
+    16384: (
+        *WHOLE[16384],
+        ((1, 4096), {}),
+        ((4, 4096), {}),
+        ((1, 4096), {"num_warps": 8}),
+        ((1, 8192), {"num_warps": 8}),
+    ),
+}
 TARGETS = {"copy": 0.95, "triton": 1.0}
 EPS = 1e-5
 
@@ -45,19 +65,20 @@ def _one(bench: Bench, name: str, dtype: str, x: Any, w: Any, b: Any) -> None:
     mine = bench.tensors(z, x, w, b)
     more = {"softmax": (), "row_sum": (), "rms_norm": (mine[2], EPS), "layer_norm": (mine[2], mine[3], EPS)}[name]
 
-    def build(tile: tuple[int, int]) -> Any:
-        rows, lanes = tile
-        bound = kernel.where(BN=lanes) if summed else kernel
+    def build(configuration: Configuration) -> Any:
+        (rows, lanes), hints = configuration
+        hinted = kernel.with_hints(**hints)
+        bound = hinted.where(BN=lanes) if summed else hinted
         return bound(mine[0].partition(rows, 1 if summed else lanes), mine[1], *more)
 
-    (tile, lanes), again = bench.quickest(f"{name} {dtype}", build, (STEPS if summed else WHOLE)[columns])
+    ((tile, lanes), hints), again = bench.quickest(f"{name} {dtype}", build, (STEPS if summed else WHOLE)[columns])
     bench.close(f"{name} {dtype}", z, _wanted(torch, name, x.double(), w.double(), b.double()), 3e-3)
     peers: dict[str, Run] = {"copy": bench.copy_of(nbytes)}
     fastest = _triton(bench, name, out, x, w, b)
     if fastest is not None:
         peers["triton"] = fastest
     peers["torch"] = _torch(torch, name, out, x, w, b)
-    item = f"{name} {dtype} {rows} x {columns}, {tile} x {lanes} a block"
+    item = f"{name} {dtype} {rows} x {columns}, {tile} x {lanes} a block, {dict(hints)}"
     bench.compare(item, again, peers, work=nbytes, unit="TB/s", at_least=TARGETS)
 
 
