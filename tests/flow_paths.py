@@ -92,6 +92,9 @@ class Thing:
     spent: bool = False
     children: list[Thing] = field(default_factory=list)
     hold: Hold = Hold.SHARED
+    stream: Thing | None = None
+    after: set[Thing] = field(default_factory=set)
+    """The ops that are over once this one is."""
 
     @property
     def root(self) -> Thing:
@@ -127,6 +130,10 @@ def reads(instr: Instr) -> set[str]:
             return {base}
         case flow.Make() | flow.Unbind():
             return set()
+        case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
+            return {src, *([stream] if stream is not None else [])}
+        case flow.SyncStream(stream=str() as stream):
+            return {stream}
         case _:
             return {instr.src}  # type: ignore[attr-defined]
 
@@ -211,20 +218,49 @@ class Machine:
                             self.report("BUILT" if op.life == "built" else "RUNNING")
             case flow.Build():
                 self.build(instr)
-            case flow.Start(into=into, src=src):
+            case flow.Start(into=into, src=src, stream=stream):
                 op = self.get(src)
                 self.spend(op)
+                on = self.get(stream) if stream is not None else None
+                after = self.ahead(op, on) if op.life == "built" else set()
                 running = Thing(Kind.RUNNING, holds=op.holds, life="running" if op.life == "built" else "")
+                running.stream, running.after = on, after
                 op.holds, op.life = [], ""
                 self.ops.append(running)
                 self.names[into] = running
-            case flow.Finish(src=src):
+            case flow.Finish(src=src, stream=stream):
                 self.spend(self.get(src))
-                for thing in self.get(src).reach():
-                    if thing.life:
-                        thing.life, thing.holds = "", []
+                on = self.get(stream) if stream is not None else None
+                ended = [thing for thing in self.get(src).reach() if thing.life]
+                for thing in [*ended, *(t for op in ended for t in self.ahead(op, on) - self.named())]:
+                    thing.life, thing.holds = "", []
+            case flow.SyncStream(stream=str() as stream):
+                on = self.get(stream)
+                for op in self.ops:
+                    unsure = on.kind is not Kind.STREAM or (op.stream is not None and op.stream.kind is not Kind.STREAM)
+                    if op.life == "running" and (op.stream is on or unsure):
+                        for thing in (op, *(op.after - self.named())):
+                            thing.life, thing.holds = "", []
             case _:
                 raise AssertionError(instr)
+
+    def ahead(self, op: Thing, stream: Thing | None) -> set[Thing]:
+        """The running ops that end before `op`."""
+        if op.life == "running":
+            return op.after
+        found: set[Thing] = set()
+        for other in self.ops:
+            shares = any(
+                mine.meets(their) and Hold.EXCLUSIVE in (hold, held)
+                for mine, hold in op.holds
+                for their, held in other.holds
+            )
+            if other.life == "running" and (shares or (stream is not None and other.stream is stream)):
+                found |= {other, *other.after}
+        return found
+
+    def named(self) -> set[Thing]:
+        return {found for start in self.names.values() for found in start.reach()}
 
     def spend(self, op: Thing) -> None:
         if op.spent:
@@ -263,12 +299,12 @@ class Machine:
             at.moved = True
 
     def viewed(self, thing: Thing) -> bool:
-        named = {found for var, start in self.names.items() for found in start.reach()}
+        named = self.named()
         views = [t for t in thing.root.family() if t.kind is Kind.VIEW and t in named and t not in thing.line()]
         return any(view.meets(thing) for view in views)
 
     def owned(self, thing: Thing) -> bool:
-        named = {found for start in self.names.values() for found in start.reach()}
+        named = self.named()
         return any(owner in named for owner in thing.line()[1:])
 
     def build(self, instr: flow.Build) -> None:

@@ -19,6 +19,7 @@ from tilecheck.ir import flow
 from tilecheck.ir.flow import Block, Flow, Hold, Instr, Kind, Range, Site, Touch, Use
 
 VARS = ("z", "x", "p", "o")
+STREAMS = (None, "s", "t")
 MOST_PATHS = 3000
 
 
@@ -53,7 +54,7 @@ def simple(draw: st.DrawFn) -> Instr:
     at = Span("", 1, 1, 1, 1)
     var, other = draw(st.sampled_from(VARS)), draw(st.sampled_from(VARS))
     hold = draw(st.sampled_from(Hold))
-    match draw(st.integers(0, 11)):
+    match draw(st.integers(0, 13)):
         case 0:
             return flow.Make(var, Site(Kind.TENSOR, var, at), span=at)
         case 1:
@@ -71,9 +72,14 @@ def simple(draw: st.DrawFn) -> Instr:
             uses = (Use(other, hold, at, other, "a"), Use(draw(st.sampled_from(VARS)), Hold.SHARED, at, "", "b"))
             return flow.Build("o", Site(Kind.OP, "o", at), uses[: draw(st.integers(1, 2))], span=at)
         case 9:
-            return flow.Start(var, Site(Kind.RUNNING, var, at), "o", span=at)
+            return flow.Start(var, Site(Kind.RUNNING, var, at), "o", draw(st.sampled_from(STREAMS)), span=at)
         case 10:
-            return flow.Finish(var, span=at)
+            return flow.Finish(var, draw(st.sampled_from(STREAMS)), span=at)
+        case 11:
+            return flow.SyncStream(draw(st.sampled_from(STREAMS[1:])), span=at)
+        case 12:
+            stream = draw(st.sampled_from(("s", "t")))
+            return flow.Make(stream, Site(Kind.STREAM, stream, at), span=at)
         case _:
             if draw(st.booleans()):
                 return flow.Put("x", ".f", var, span=at)

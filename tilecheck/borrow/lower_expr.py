@@ -156,6 +156,8 @@ class Expressions(Context):
         var = self.temp()
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
         self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
+        if isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream":
+            made = Handle("stream")
         return Operand(var, made if isinstance(known, Nothing) else known)
 
     def view(self, base: Operand, node: ir.Expr, part: tuple[Range, ...] | None = None) -> Operand:

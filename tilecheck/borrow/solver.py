@@ -239,11 +239,12 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
     Names count whether they are read again or not where something may be moved later, and while what they lead to
-    counts by being there: the owner of a raw view, a graph, another library's array on our memory.
+    counts by being there: the owner of a raw view, a graph, another library's array on our memory,
+    an op that runs.
     """
     if NAMES not in live:
         there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-        there.update(holder for holder, phase in state.phase.items() if phase in LASTING)
+        there.update(op for op, phase in state.phase.items() if phase in LASTING or phase is Phase.RUNNING)
         state.names = {
             var: obj
             for var, obj in state.names.items()

@@ -259,18 +259,20 @@ class Combine(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start(Instr):
-    """`into` is the running form of the op `src`."""
+    """`into` is the running form of the op `src`, on `stream`; None for one that the run time picks."""
 
     into: Var
     site: Site
     src: Var
+    stream: Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish(Instr):
-    """The op or running `src` is run, if need be, and waited for."""
+    """The op or running `src` is run, if need be, on `stream` if that is known, and waited for."""
 
     src: Var
+    stream: Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
