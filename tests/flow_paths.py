@@ -128,7 +128,7 @@ def reads(instr: Instr) -> set[str]:
             return {base, src}
         case flow.Get(base=base):
             return {base}
-        case flow.Make() | flow.Unbind():
+        case flow.Make() | flow.Unbind() | flow.Assume():
             return set()
         case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
             return {src, *([stream] if stream is not None else [])}
@@ -152,6 +152,8 @@ class Machine:
         self.broken: set[tuple[str, int]] = set()
         for at, instr in enumerate(path):
             self.at = at
+            if isinstance(instr, flow.Assume) and not self.may_be(self.get(instr.src), instr.what):
+                break
             self.step(instr)
 
     def report(self, kind: str) -> None:
@@ -200,6 +202,8 @@ class Machine:
                 self.names[into] = Thing(site.kind)
             case flow.Bind(into=into, src=src):
                 self.names[into] = self.get(src)
+            case flow.Assume():
+                pass
             case flow.Unbind(var=var):
                 self.names.pop(var, None)
             case flow.Put(base=base, field=str() as name, src=src):
@@ -243,6 +247,11 @@ class Machine:
                             thing.life, thing.holds = "", []
             case _:
                 raise AssertionError(instr)
+
+    def may_be(self, thing: Thing, what: flow.Shown) -> bool:
+        """Whether the path goes on where a test has shown `thing` to be `what`."""
+        there = thing.kind in (Kind.OP, Kind.RUNNING, Kind.STREAM)
+        return thing.kind is not Kind.NONE if what in ("true", "not none") else not there
 
     def ahead(self, op: Thing, stream: Thing | None) -> set[Thing]:
         """The running ops that end before `op`."""

@@ -19,6 +19,7 @@ from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
 from tilecheck.borrow.loans import LASTING, inside, lineage
+from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -153,6 +154,11 @@ class _Run:
                 return self.tidy(self.loop(instr, ways, guarded), instr)
             case flow.Guard():
                 return self.tidy(self.guard(instr, ways, guarded), instr)
+            case flow.Assume(src=src, what=what):
+                named = self.effects.named
+                return {
+                    k: state for k, state in ways.on.items() if possible(state, named(state, src, instr.span), what)
+                }
             case _:
                 live = self.live.after.get(id(instr), {})
                 self.steps += len(ways.on)
