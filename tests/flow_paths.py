@@ -21,8 +21,8 @@ def paths(block: Block, rounds: int, risky: bool = False) -> Iterator[tuple[Path
         yield (), None
         return
     first, rest = block[0], block[1:]
-    if risky:
-        yield (), "raise"
+    if risky and (raises := flow.raises(first)) is not None:
+        yield ((first,) if raises == "after" else ()), "raise"
     for head, left in _one(first, rounds, risky):
         if left is not None:
             yield head, left
@@ -64,12 +64,13 @@ def _loop(loop: flow.Loop, left: int, rounds: int, risky: bool) -> Iterator[tupl
 
 def _guard(guard: flow.Guard, rounds: int, risky: bool) -> Iterator[tuple[Path, str | None]]:
     inner = risky or bool(guard.final)
-    for head, end in paths(guard.body, rounds, True):
+    begun: list[tuple[Path, str | None]] = [] if flow.may_raise(guard.body) else [((), "begun")]
+    for head, end in (*begun, *paths(guard.body, rounds, True)):
         middles: list[tuple[Path, str | None]] = []
         if end is None:
             middles += paths(guard.orelse, rounds, inner)
-        elif end == "raise":
-            middles.append(((), "raise"))
+        elif end in ("raise", "begun"):
+            middles += [((), "raise")] if end == "raise" else []
             for handler in guard.handlers:
                 middles += paths(handler, rounds, inner)
         else:
@@ -128,7 +129,7 @@ def reads(instr: Instr) -> set[str]:
             return {base, src}
         case flow.Get(base=base):
             return {base}
-        case flow.Make() | flow.Unbind() | flow.Assume():
+        case flow.Make() | flow.Unbind() | flow.Assume() | flow.Idle():
             return set()
         case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
             return {src, *([stream] if stream is not None else [])}

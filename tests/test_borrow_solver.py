@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.flow_paths import Machine, paths
 from tilecheck.borrow import solver
 from tilecheck.borrow.findings import Break
-from tilecheck.borrow.relevance import instructions
 from tilecheck.borrow.solver import run_paths, solve
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -76,7 +75,7 @@ def simple(draw: st.DrawFn) -> Instr:
         case 9:
             return flow.Start(var, Site(Kind.RUNNING, var, at), "o", draw(st.sampled_from(STREAMS)), span=at)
         case 10:
-            return flow.Finish(var, draw(st.sampled_from(STREAMS)), span=at)
+            return flow.Finish(var, draw(st.sampled_from(STREAMS)), draw(st.booleans()), span=at)
         case 11:
             return flow.SyncStream(draw(st.sampled_from(STREAMS[1:])), span=at)
         case 12:
@@ -160,11 +159,14 @@ def test_what_is_left_out_does_not_matter(block: Block) -> None:
     whole = run_paths(function)
     if whole.left_out is not None:
         return
-    if any(isinstance(instr, flow.Assume) for instr in instructions(function.body)):
+    rest = solve(function)
+    # Which of several borrows in the way a finding names may differ.
+    before, after = ({(item.kind, item.span, item.place) for item in part.broken} for part in (whole, rest))
+    if any(isinstance(instr, flow.Assume) for instr in flow.instructions(function.body)):
         # A test of what is left out rules out no path, so that there may be more findings, and none is lost.
-        assert {found.span for found in whole.broken} <= {found.span for found in solve(function).broken}
+        assert {span for _, span, _ in before} <= {span for _, span, _ in after}
     else:
-        assert solve(function) == whole
+        assert (after, rest.dropped, rest.ran) == (before, whole.dropped, whole.ran)
 
 
 AT = Span("", 1, 1, 1, 1)

@@ -2,7 +2,7 @@
 
 A variable is live at a point if some path from there reads it before it names something else; with it goes the place of
 a next read, which a message calls "used again here". Reading a variable means any use of its object by an instruction;
-`Unbind` is none. Anything in the body of a `Guard` may raise, so what handlers and `final` read is live all through it.
+`Unbind` is none. What in the body of a `Guard` may raise leads on to what handlers and `final` read.
 
 A move asks whether a name still leads to what it gives away, be it read again or not, and so does a raw view of its
 owner: before such an instruction, the pseudo-variable `NAMES` is live.
@@ -104,9 +104,12 @@ class Liveness:
         """The variables live before `body` if `out` are live after it."""
         live = dict(out)
         for instr in reversed(body):
+            raises = flow.raises(instr)
+            if raises == "after":
+                live = {**jumps.raised, **live}
             live = self._before(instr, live, jumps)
-            for var, span in jumps.raised.items():
-                live.setdefault(var, span)
+            if raises == "before":
+                live = {**jumps.raised, **live}
         return live
 
     def _before(self, instr: Instr, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
@@ -157,7 +160,8 @@ class Liveness:
         inner = Jumps(finals["raise"], finals["return"], finals["break"], finals["continue"])
         handled = [self.block(handler, finals["on"], inner) for handler in guard.handlers]
         thrown = Jumps(_union((inner.raised, *handled)), inner.returned, inner.broken, inner.continued)
-        return self.block(guard.body, self.block(guard.orelse, finals["on"], inner), thrown)
+        body = self.block(guard.body, self.block(guard.orelse, finals["on"], inner), thrown)
+        return body if flow.may_raise(guard.body) else _union((body, *handled))
 
 
 @dataclass(frozen=True, slots=True)

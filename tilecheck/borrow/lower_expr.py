@@ -354,7 +354,8 @@ class Expressions(Context):
         if self.where == "scope" and isinstance(operand.value, Op | Handle):
             self.reentrant(node, spell(node))
         if operand.var is not None:
-            self.emit(flow.Finish(operand.var, span=node.span))
+            waits = isinstance(operand.value, Handle)
+            self.emit(flow.Finish(operand.var, waits=waits, span=node.span))
         self.emit(flow.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 

@@ -60,7 +60,7 @@ def _guessed_method(
         low.look(receiver, node, Touch.READ)
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method in ("sync", "wait") and not node.args:
-        low.emit(flow.Finish(receiver.var, span=node.span))
+        low.emit(flow.Finish(receiver.var, waits=method == "wait", span=node.span))
         low.emit(flow.Clobber(span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     return None
@@ -259,7 +259,7 @@ def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str,
         if method == "wait" and low.where:
             low.reentrant(node, spell(node))
         if method == "wait":
-            low.emit(flow.Finish(var, span=node.span))
+            low.emit(flow.Finish(var, waits=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if handle.kind in ("graph", "scope"):
         operands = [(arg, low.expr(arg.value)) for arg in node.args]

@@ -13,7 +13,6 @@ Worked example: in `n = len(x); k[n, 32](d); print(n)` the group of `d` stays, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tilecheck.borrow.liveness import binds, reads
@@ -28,7 +27,7 @@ def relevant(function: Flow) -> Flow | None:
     groups = _Groups()
     seeds: list[Var] = []
     triggered = False
-    for instr in instructions(function.body):
+    for instr in flow.instructions(function.body):
         mentioned = [*reads(instr)]
         bound = binds(instr)
         if bound is not None:
@@ -48,23 +47,6 @@ def _triggers(instr: Instr) -> bool:
     if isinstance(instr, flow.Borrow):
         return instr.renews or instr.site.kind is Kind.RAW
     return isinstance(instr, _TRIGGERS)
-
-
-def instructions(block: Block) -> Iterator[Instr]:
-    """Every instruction of a block, those inside of control nodes included."""
-    for instr in block:
-        match instr:
-            case flow.Branch(arms=arms):
-                for arm in arms:
-                    yield from instructions(arm)
-            case flow.Loop(test=test, body=body, orelse=orelse):
-                for part in (test, body, orelse):
-                    yield from instructions(part)
-            case flow.Guard(body=body, handlers=handlers, orelse=orelse, final=final):
-                for part in (body, *handlers, orelse, final):
-                    yield from instructions(part)
-            case _:
-                yield instr
 
 
 class _Groups:
@@ -90,20 +72,13 @@ def _cut(block: Block, groups: _Groups, kept: set[Var], guarded: bool) -> Block:
         rest = _rest(instr, groups, kept, guarded)
         if rest is not None:
             found.append(rest)
-        elif guarded and not (found and _is_idle(found[-1])):
-            found.append(flow.Unbind(_NOBODY, span=instr.span))
+        elif guarded and flow.may_raise((instr,)) and not (found and isinstance(found[-1], flow.Idle)):
+            found.append(flow.Idle(span=instr.span))
     return tuple(found)
 
 
-_NOBODY: Var = "%"
-
-
-def _is_idle(instr: Instr) -> bool:
-    return isinstance(instr, flow.Unbind) and instr.var == _NOBODY
-
-
 def _matters(*blocks: Block) -> bool:
-    return any(not _is_idle(instr) for block in blocks for instr in block)
+    return any(not isinstance(instr, flow.Idle) for block in blocks for instr in block)
 
 
 def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr | None:

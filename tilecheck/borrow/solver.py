@@ -132,9 +132,12 @@ class _Run:
         for instr in body:
             if not ways.on:
                 break
-            if guarded:
-                self.merge(ways.raised, [state.copy() for state in ways.on.values()])
+            raises = flow.raises(instr) if guarded else None
+            if raises == "before":
+                self.merge(ways.raised, _copies(ways.on).values())
             ways.on = self.step(instr, ways, guarded)
+            if raises == "after":
+                self.merge(ways.raised, _copies(ways.on).values())
         return ways
 
     def step(self, instr: Instr, ways: Ways, guarded: bool) -> Cases:
@@ -197,12 +200,13 @@ class _Run:
         return after.on
 
     def guard(self, guard: flow.Guard, ways: Ways, guarded: bool) -> Cases:
+        begun = {} if flow.may_raise(guard.body) else _copies(ways.on)
         body = self.block(guard.body, ways.on, guarded=True)
         inner = Ways()
         self.add_jumps(inner, body)
         raised, inner.raised = inner.raised, {}
         for handler in guard.handlers:
-            handled = self.block(handler, _copies(raised), guarded or bool(guard.final))
+            handled = self.block(handler, _copies({**raised, **begun}), guarded or bool(guard.final))
             self.add_jumps(inner, handled)
             self.merge(inner.on, handled.on.values())
         self.merge(inner.raised, raised.values())

@@ -18,6 +18,7 @@ Worked example. `op = copy(z.partition(128), x); op.sync()` is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -140,6 +141,11 @@ class Unbind(Instr):
     """`var` names nothing any more."""
 
     var: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle(Instr):
+    """Code that matters to nobody, but may raise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,10 +288,13 @@ class Start(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish(Instr):
-    """The op or running `src` is run, if need be, on `stream` if that is known, and waited for."""
+    """The op or running `src` is run, if need be, on `stream` if that is known, and waited for. With `waits` it runs
+    already, and has been waited for also where that raises what went wrong on the device.
+    """
 
     src: Var
     stream: Var | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -405,7 +414,41 @@ class Guard(Instr):
     final: Block = ()
 
 
+_QUIET = (Make, Bind, Unbind, Put, Assume, Seal, Keep, Leave, Exit, Branch, Loop, Guard)
+
+
+def raises(instr: Instr) -> Literal["before", "after"] | None:
+    """Where `instr` itself may raise: before it has done anything, for a call that is refused does nothing; after it, for
+    a wait that fails is over, and of code that is not read nobody knows; or nowhere.
+    """
+    if isinstance(instr, Escape | Clobber | SyncStream | SyncEvent) or (isinstance(instr, Finish) and instr.waits):
+        return "after"
+    return None if isinstance(instr, _QUIET) else "before"
+
+
 Block = tuple[Instr, ...]
+
+
+def instructions(block: Block) -> Iterator[Instr]:
+    """Every instruction of a block, those inside of control nodes included."""
+    for instr in block:
+        match instr:
+            case Branch(arms=arms):
+                for arm in arms:
+                    yield from instructions(arm)
+            case Loop(test=test, body=body, orelse=orelse):
+                for part in (test, body, orelse):
+                    yield from instructions(part)
+            case Guard(body=body, handlers=handlers, orelse=orelse, final=final):
+                for part in (body, *handlers, orelse, final):
+                    yield from instructions(part)
+            case _:
+                yield instr
+
+
+def may_raise(block: Block) -> bool:
+    """Whether something in `block` may raise. If nothing may, the handlers around it are run for what was before it."""
+    return any(raises(instr) is not None for instr in instructions(block))
 
 
 @dataclass(frozen=True, slots=True)
