@@ -92,6 +92,9 @@ class Thing:
     spent: bool = False
     children: list[Thing] = field(default_factory=list)
     hold: Hold = Hold.SHARED
+    stream: Thing | None = None
+    after: set[Thing] = field(default_factory=set)
+    """The ops that are over once this one is."""
 
     @property
     def root(self) -> Thing:
@@ -125,8 +128,12 @@ def reads(instr: Instr) -> set[str]:
             return {base, src}
         case flow.Get(base=base):
             return {base}
-        case flow.Make() | flow.Unbind():
+        case flow.Make() | flow.Unbind() | flow.Assume():
             return set()
+        case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
+            return {src, *([stream] if stream is not None else [])}
+        case flow.SyncStream(stream=str() as stream):
+            return {stream}
         case _:
             return {instr.src}  # type: ignore[attr-defined]
 
@@ -145,6 +152,8 @@ class Machine:
         self.broken: set[tuple[str, int]] = set()
         for at, instr in enumerate(path):
             self.at = at
+            if isinstance(instr, flow.Assume) and not self.may_be(self.get(instr.src), instr.what):
+                break
             self.step(instr)
 
     def report(self, kind: str) -> None:
@@ -193,6 +202,8 @@ class Machine:
                 self.names[into] = Thing(site.kind)
             case flow.Bind(into=into, src=src):
                 self.names[into] = self.get(src)
+            case flow.Assume():
+                pass
             case flow.Unbind(var=var):
                 self.names.pop(var, None)
             case flow.Put(base=base, field=str() as name, src=src):
@@ -211,20 +222,54 @@ class Machine:
                             self.report("BUILT" if op.life == "built" else "RUNNING")
             case flow.Build():
                 self.build(instr)
-            case flow.Start(into=into, src=src):
+            case flow.Start(into=into, src=src, stream=stream):
                 op = self.get(src)
                 self.spend(op)
+                on = self.get(stream) if stream is not None else None
+                after = self.ahead(op, on) if op.life == "built" else set()
                 running = Thing(Kind.RUNNING, holds=op.holds, life="running" if op.life == "built" else "")
+                running.stream, running.after = on, after
                 op.holds, op.life = [], ""
                 self.ops.append(running)
                 self.names[into] = running
-            case flow.Finish(src=src):
+            case flow.Finish(src=src, stream=stream):
                 self.spend(self.get(src))
-                for thing in self.get(src).reach():
-                    if thing.life:
-                        thing.life, thing.holds = "", []
+                on = self.get(stream) if stream is not None else None
+                ended = [thing for thing in self.get(src).reach() if thing.life]
+                for thing in [*ended, *(t for op in ended for t in self.ahead(op, on) - self.named())]:
+                    thing.life, thing.holds = "", []
+            case flow.SyncStream(stream=str() as stream):
+                on = self.get(stream)
+                for op in self.ops:
+                    unsure = on.kind is not Kind.STREAM or (op.stream is not None and op.stream.kind is not Kind.STREAM)
+                    if op.life == "running" and (op.stream is on or unsure):
+                        for thing in (op, *(op.after - self.named())):
+                            thing.life, thing.holds = "", []
             case _:
                 raise AssertionError(instr)
+
+    def may_be(self, thing: Thing, what: flow.Shown) -> bool:
+        """Whether the path goes on where a test has shown `thing` to be `what`."""
+        there = thing.kind in (Kind.OP, Kind.RUNNING, Kind.STREAM)
+        return thing.kind is not Kind.NONE if what in ("true", "not none") else not there
+
+    def ahead(self, op: Thing, stream: Thing | None) -> set[Thing]:
+        """The running ops that end before `op`."""
+        if op.life == "running":
+            return op.after
+        found: set[Thing] = set()
+        for other in self.ops:
+            shares = any(
+                mine.meets(their) and Hold.EXCLUSIVE in (hold, held)
+                for mine, hold in op.holds
+                for their, held in other.holds
+            )
+            if other.life == "running" and (shares or (stream is not None and other.stream is stream)):
+                found |= {other, *other.after}
+        return found
+
+    def named(self) -> set[Thing]:
+        return {found for start in self.names.values() for found in start.reach()}
 
     def spend(self, op: Thing) -> None:
         if op.spent:
@@ -263,12 +308,12 @@ class Machine:
             at.moved = True
 
     def viewed(self, thing: Thing) -> bool:
-        named = {found for var, start in self.names.items() for found in start.reach()}
+        named = self.named()
         views = [t for t in thing.root.family() if t.kind is Kind.VIEW and t in named and t not in thing.line()]
         return any(view.meets(thing) for view in views)
 
     def owned(self, thing: Thing) -> bool:
-        named = {found for start in self.names.values() for found in start.reach()}
+        named = self.named()
         return any(owner in named for owner in thing.line()[1:])
 
     def build(self, instr: flow.Build) -> None:

@@ -398,6 +398,39 @@ def test_interrupting_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.stderr == "tilecheck: interrupted after 0 of 1 file\n"
 
 
+def test_interrupted_before_the_command_is_loaded() -> None:
+    # A click that is interrupted while it is imported.
+    Path("click.py").write_text("raise KeyboardInterrupt\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
+    line = [sys.executable, "-m", "tilecheck", "check"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, "tilecheck: interrupted\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("args", [("check",), ("check", "--format", "json"), ("rules",)])
+def test_a_report_that_cannot_be_written(args: tuple[str, ...], unbuffered: str) -> None:
+    write("old.py", STALE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": unbuffered}
+    line = [sys.executable, "-m", "tilecheck", *args]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert done.stderr == "tilecheck: could not write the report: No space left on device\n"
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    write("old.py", STALE)
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-m", "tilecheck", "check"]
+    done = subprocess.run(line, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    os.close(writing)
+    assert done.stderr == ""
+
+
 def test_the_gate_loads_nothing_heavy() -> None:
     write("plain.py", "x = 1\n")
     script = (

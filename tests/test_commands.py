@@ -159,18 +159,70 @@ def test_explain_with_resources() -> None:
     [
         ((), "`BM` of `double` has no value; give it: --dim BM=128"),
         (("--dim", "BM=64"), "the dtype `Real` of `double` is open; give it: --dtype Real=f16"),
-        (("--dim", "BM=64", "--dtype", "z=i8"), "`z` of `double` is no i8; it is f16 or f32"),
-        (("--dim", "BM=64", "--dim", "BN=8", "--dtype", "z=f16"), "`double` has no open extent `BN`"),
-        (
-            ("--dim", "BM=64", "--dtype", "z=f16", "--arch", "hopper"),
-            "`hopper` is no architecture; name it like `sm_90`",
-        ),
     ],
 )
 def test_explain_says_in_a_line_why_resources_are_not_known(given: tuple[str, ...], reason: str) -> None:
     Path("k.py").write_text(ROWS)
     shown = invoke("explain", "k.py::double", "--resources", *given).stdout
     assert f"resources: not known, {reason}" in shown.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("--dtype", "z=i8"), "`z` of `double` is no i8; it is f16 or f32"),
+        (("--dtype", "Real=f99"), "`Real` of `double` is no f99; it is f16 or f32"),
+        (("--dtype", "T=f16"), "`double` has no open dtype `T`; its open dtypes: `Real`"),
+        (("--dim", "Q=3"), "`double` has no open extent `Q`; its open extents: `BM`"),
+        (("--arch", "hopper"), "`hopper` is no architecture that can be compiled for; known are sm_75, sm_80"),
+        (("--arch", "sm_1"), "`sm_1` is no architecture that can be compiled for; known are sm_75, sm_80"),
+        (("--arch", "sm_99"), "`sm_99` is no architecture that can be compiled for; known are sm_75, sm_80"),
+    ],
+)
+def test_resources_of_what_there_is_not(given: tuple[str, ...], line: str) -> None:
+    Path("k.py").write_text(ROWS)
+    result = invoke("explain", "k.py::double", "--resources", "--dim", "BM=64", *given)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith(f"tilecheck: {line}") and result.stderr.count("\n") == 1
+
+
+FITTING = """import tilecheck as tc
+from tilecheck import Dim, Mut, Shared, Tensor, f32
+
+class BN(Dim): ...
+class N(Dim): ...
+
+@tc.kernel(requires="N <= BN")
+def copy(z: Tensor[Mut, f32, BN], x: Tensor[Shared, f32, N]) -> None:
+    z.store(tc.load_like(x, z))
+"""
+
+
+@compiled
+def test_resources_of_extents_that_no_launch_has() -> None:
+    Path("k.py").write_text(FITTING)
+    given = ("explain", "k.py::copy", "--resources", "--dim", "BN=64", "--dim")
+    refused = invoke(*given, "N=65").stdout.splitlines()[-1]
+    assert refused.startswith("resources: not known, every launch with these extents is refused")
+    assert refused.endswith("the declared condition `N <= BN` does not hold: 65 against 64")
+    assert "resources through numba-cuda" in invoke(*given, "N=64").stdout
+
+
+def test_one_block_is_singular() -> None:
+    from tilecheck.cli.resources import Asked, text
+    from tilecheck_runtime.resources import Limit, Taken
+
+    taken = Taken("sm_90", 1024, 64, 0, 0, 0, (Limit("registers", 1, "as it is"),))
+    assert "    1 block a multiprocessor, 1024 threads, limited by" in text([taken], None, Asked(("sm_90",), {}, {}))
+
+
+def test_explaining_a_file_lists_its_kernels() -> None:
+    Path("k.py").write_text(FITTING + KERNEL)
+    result = invoke("explain", "k.py")
+    assert result.exit_code == 2
+    assert result.stderr == "tilecheck: k.py has 2 kernels, name one: k.py::copy, k.py::k\n"
+    Path("plain.py").write_text("x = 1\n")
+    assert "plain.py has no kernel" in invoke("explain", "plain.py").stderr
 
 
 def test_resources_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +240,7 @@ def test_doctor_says_what_is_there() -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
     assert "z3-solver" in result.stdout and "cpu" in result.stdout
+    assert '`plugins = ["tilecheck"]` under [tool.mypy] in pyproject.toml' in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -215,6 +268,33 @@ def test_new_makes_a_clean_project(tmp_path: Path) -> None:
     assert invoke("new", "class").exit_code == 2
     os.chdir("my-project")
     assert invoke("check").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["tilecheck", "tilecheck-runtime", "numpy", "json", "Click", "sub/os"])
+def test_new_refuses_the_name_of_a_module(name: str) -> None:
+    result = invoke("new", name)
+    assert result.exit_code == 2 and "would hide" in result.stderr
+    assert os.listdir() == ["pyproject.toml"]
+
+
+def test_new_beside_a_folder_of_its_name() -> None:
+    Path("mine").mkdir()
+    assert invoke("new", "sub/mine").exit_code == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("Error calling __set_name__")])
+@pytest.mark.parametrize("name", ["audit", "doctor", "rules"])
+def test_an_interrupted_command_ends_in_a_line(
+    name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise error from (KeyboardInterrupt() if isinstance(error, RuntimeError) else None)
+
+    command = import_module(f"tilecheck.cli.{name}").command
+    monkeypatch.setattr(command, "callback", interrupted)
+    monkeypatch.setattr(command, "params", [])
+    result = invoke(name)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "tilecheck: interrupted\n")
 
 
 def test_sanitize_runs_the_script_once_per_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

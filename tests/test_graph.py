@@ -120,7 +120,7 @@ def test_a_graph_owns_what_it_captured() -> None:
     ):
         error = refused(taken)
         assert error.rule == rule
-        assert "captured here, and the graph is alive" in error.points[0]
+        assert "captured here, and the graph or the prepared launch is alive" in error.points[0]
     x.partition(2)
     del graph
     z.into_partition(2)

@@ -24,7 +24,7 @@ from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
-from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.errors import LaunchRefused, UsageError
 
 SIZES = {"BM": 8, "BN": 64, "BM2": 32, "BK": 512, "HALF": 32}
 # Rows that are no tile-valued op: memory, indices, scalars and what has an effect alone.
@@ -198,3 +198,10 @@ def test_equal_texts_with_other_layouts_are_told_apart() -> None:
     assert wide.identity != tall.identity
     assert tall.identity == again.identity
     assert " at 0x" not in tall.identity
+
+
+def test_a_tile_that_no_block_holds_is_refused_before_it_is_written_out() -> None:
+    report = checked_for(library.gemm, {"BM": 4096, "BN": 4096, "BK": 16}, "f16")
+    facts = {name: Facts("f16" if name != "z" else "f32", 2, True, True, (16, 16)) for name in "zxy"}
+    with pytest.raises(LaunchRefused, match="a tile of 16,777,216 elements"):
+        lower(report, facts, capability=(9, 0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_prover import PROVED
+from tests.test_prover import PROVED, report
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import Kernel
@@ -41,3 +41,49 @@ def test_what_is_wrong_is_not_shown(kernel: Kernel, wrong: frozenset[Property]) 
     assert not {name for name in wrong if found.verdicts[name].verdict in PROVED}
     if any(found.verdicts[name].verdict is Verdict.REFUTED for name in wrong):
         assert all(finding.witness.launch for finding in found.findings)
+
+
+COUNTED = """
+@cuda.jit
+def f(out, a):
+    s = cuda.shared.array(1, int32)
+    kept = cuda.shared.array(64, int32)
+    t = cuda.threadIdx.x
+    b = cuda.blockIdx.x
+    if t == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    k = cuda.atomic.add(s, 0, 1)
+    if k < 64:
+        {store}
+"""
+OWN_SLOTS = {
+    "a shared target": "kept[k] = t",
+    "one block": "if b == 0 and k < out.size:\n            out[k] = t",
+    "a stretch per block": "if b * 64 + k < out.size:\n            out[b * 64 + k] = t",
+}
+
+
+@pytest.mark.parametrize("store", OWN_SLOTS.values(), ids=OWN_SLOTS)
+def test_a_slot_of_a_shared_counter_is_one_threads_in_its_block(store: str) -> None:
+    assert report(COUNTED.format(store=store)).verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
+
+
+def test_a_slot_of_a_shared_counter_is_another_threads_in_another_block() -> None:
+    found = report(COUNTED.format(store="if k < out.size:\n            out[k] = t"))
+    assert found.verdicts[Property.RACE_FREE].verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(("value", "noted"), [("1", True), ("cuda.blockIdx.x // 2", False)])
+def test_one_value_within_a_block_is_not_called_one_value_everywhere(value: str, noted: bool) -> None:
+    found = report(f"@cuda.jit\ndef f(a, flag):\n    if a[cuda.grid(1)] > 0:\n        flag[0] = {value}\n")
+    assert bool(found.same_value) is noted
+
+
+@pytest.mark.parametrize(("dtype", "fits"), [("uint8", True), ("uint16", False), ("int8", True), ("int64", False)])
+def test_a_scalar_arrives_as_its_signature_says(dtype: str, fits: bool) -> None:
+    found = report(
+        f"@cuda.jit('void(float32[:], {dtype})')\ndef f(a, n):\n    i = cuda.grid(1)\n"
+        "    if i < n:\n        a[i] = 1\n\ndef main():\n    f[4, 128](np.zeros(256, np.float32), 511)\n"
+    )
+    assert (found.verdicts[Property.IN_BOUNDS].verdict is Verdict.PROVEN) is fits

@@ -139,9 +139,11 @@ def _checked(
     pool = ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (options,))
     finished = False
     try:
-        found = pool.map(_launches_in_worker, others, [data[path] for path in others])
+        with _shielded():
+            found = pool.map(_launches_in_worker, others, [data[path] for path in others])
         shown = dict(zip(others, found, strict=True))
-        answers = pool.map(_check_in_worker, todo, [_of(item.path, shown) for item in todo])
+        with _shielded():
+            answers = pool.map(_check_in_worker, todo, [_of(item.path, shown) for item in todo])
         for item, answer in zip(todo, answers, strict=True):
             yield _with_asked(answer, shown, launchers.get(item.path, ()))
         finished = True
@@ -151,6 +153,23 @@ def _checked(
             for process in multiprocessing.active_children():
                 process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _shielded() -> Iterator[None]:
+    """Processes that are started here never see the SIGINT that a terminal sends to all; this one does, afterwards."""
+    if sys.platform == "win32":
+        yield
+        return
+    from multiprocessing.resource_tracker import ensure_running
+
+    # Its start unblocks SIGINT.
+    ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # The launches of one file, and the imports they rest on.

@@ -180,7 +180,8 @@ class _Reader(ExpressionReader):
         for pattern, guard, body in zip(node.patterns, node.guards, node.bodies, strict=True):
             bound = tuple(self.name(name) for name in captures(pattern))
             always = isinstance(pattern, patterns.AsPattern) and pattern.pattern is None and guard is None
-            yield ir.Case(bound, self.maybe(guard), self.block(body), always, span=self.span(pattern))
+            none = isinstance(pattern, patterns.SingletonPattern) and pattern.value is None
+            yield ir.Case(bound, self.maybe(guard), self.block(body), always, none, span=self.span(pattern))
 
     # ---- functions and classes
 

@@ -70,7 +70,7 @@ def host_type(type_: Type | None, name: str = "") -> HostType | None:
             return HostType("builtins.None")
         case CallableType():
             kind = "builtins.type" if proper.is_type_obj() else "builtins.function"
-            return HostType(kind, contract=contract(proper))
+            return HostType(kind, contract=contract(proper, name))
         case _:
             return None
 

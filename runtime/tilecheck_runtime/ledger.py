@@ -132,7 +132,10 @@ STORY: dict[State, tuple[str, str]] = {
     State.RUNNING: ("started here, and nobody has waited for it", "`wait()` for it first"),
     State.REPEATING: ("prepared here, and rounds of it are in flight", "`wait()` for them first"),
     State.RECORDED: ("recorded here", "drop the graph first, or give it a tensor of its own"),
-    State.CAPTURED: ("captured here, and the graph is alive", "drop the graph first, or give it a tensor of its own"),
+    State.CAPTURED: (
+        "captured here, and the graph or the prepared launch is alive",
+        "drop that (`del`) first, or give it a tensor of its own",
+    ),
 }
 
 

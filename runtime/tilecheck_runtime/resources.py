@@ -11,14 +11,15 @@ in units of 256, to each quarter of the multiprocessor apart, and a block takes 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, NoReturn
 
 from tilecheck.ir.kernel import Access, Kernel, TensorParam
 from tilecheck.surface.dtypes import DTYPES
+from tilecheck.symbolic.linear import Atom, Unresolved
 from tilecheck.verify.tile import Argument, TileReport, check_kernel
 from tilecheck.verify.tile_dtypes import either, open_dtypes
 from tilecheck_runtime.errors import UsageError
@@ -78,28 +79,65 @@ def missing() -> str | None:
 
 
 def capability_of(architecture: str) -> tuple[int, int]:
-    """`sm_90` as (9, 0). Raises UsageError for what is no architecture."""
-    found = re.fullmatch(r"sm_(\d+)(\d)", architecture)
-    if found is None:
-        raise UsageError(f"`{architecture}` is no architecture", "name it like `sm_90`")
-    return int(found[1]), int(found[2])
+    """`sm_90` as (9, 0). Raises UsageError for what is no architecture that the compiler knows."""
+    known = {f"sm_{major}{minor}": (major, minor) for major, minor in _architectures()}
+    if architecture not in known:
+        raise UsageError(
+            f"`{architecture}` is no architecture that can be compiled for", f"known are {', '.join(known)}"
+        )
+    return known[architecture]
+
+
+def _architectures() -> Sequence[tuple[int, int]]:
+    """Those that the installed compiler says it knows; without one those whose limits are known here."""
+    try:
+        _, numbers = import_module("cuda.bindings.nvrtc").nvrtcGetSupportedArchs()
+    except (ImportError, RuntimeError):  # no bindings, no library
+        return tuple(MULTIPROCESSORS)
+    return [divmod(number, 10) for number in numbers]
 
 
 def assume(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> tuple[TileReport, Key]:
     """The kernel checked for Dims of these sizes and for these dtypes, of a type variable or a parameter, by name; and the
     key of a launch with contiguous, aligned arrays.
 
-    Raises UsageError for what is missing or unknown, and for a kernel with faults.
+    Raises UsageError for what is missing or unknown, for a kernel with faults, and for Dims that no launch can have.
     """
+    refuse_unknown(kernel, sizes, dtypes)
     dims = dict(_dims(kernel, sizes))
     opened = dict(_opened(kernel, dtypes))
     report = check_kernel(kernel, dims, opened)
     wrong = [fault for fault in report.faults if fault.rule != "partial-coverage"]
     if wrong:
         raise UsageError(f"`{kernel.name}` is refused for these extents and dtypes: {wrong[0].message}")
+    for condition in report.conditions:
+        refusal = condition.surely_broken(_of_a_launch)
+        if refusal is not None:
+            raise UsageError(f"every launch with these extents is refused, {refusal.message}")
     params = report.kernel.params
     arguments = tuple(_tensor_key(p) if isinstance(p, TensorParam) else None for p in params)
     return report, Key("numba-cuda", tuple(sorted(dims.items())), arguments)
+
+
+def _of_a_launch(atom: Atom) -> NoReturn:
+    """The value of what no Dim decides."""
+    raise Unresolved(f"`{atom}` is not known before a launch")
+
+
+def refuse_unknown(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> None:
+    """Raises UsageError for a Dim, a type variable or a dtype that the kernel has not, with those that it has."""
+    wanted = [decl.name for decl in kernel.dims.values() if decl.size is None]
+    for name in sizes:
+        if name not in wanted:
+            known = ", ".join(f"`{n}`" for n in wanted) or "none"
+            raise UsageError(f"`{kernel.name}` has no open extent `{name}`", f"its open extents: {known}")
+    groups = {name: group for group in open_dtypes(kernel) for name in (group.shown.strip("`"), *group.params)}
+    for name, dtype in dtypes.items():
+        if name not in groups:
+            known = ", ".join(group.shown for group in open_dtypes(kernel)) or "none"
+            raise UsageError(f"`{kernel.name}` has no open dtype `{name}`", f"its open dtypes: {known}")
+        if dtype not in DTYPES or dtype not in groups[name].among:
+            raise UsageError(f"`{name}` of `{kernel.name}` is no {dtype}", f"it is {either(groups[name].among)}")
 
 
 def _dims(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -112,9 +150,6 @@ def _dims(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]
             f"{names} of `{kernel.name}` {'have' if len(unbound) > 1 else 'has'} no value", f"give it: {given}"
         )
     for name, size in sizes.items():
-        if name not in wanted:
-            known = ", ".join(f"`{n}`" for n in wanted) or "none"
-            raise UsageError(f"`{kernel.name}` has no open extent `{name}`", f"its open extents: {known}")
         yield wanted[name], size
 
 
@@ -123,13 +158,6 @@ def _opened(kernel: Kernel, dtypes: Mapping[str, str]) -> Iterator[tuple[str, Ar
     for name, extents in rank.items():
         if extents is None:
             raise UsageError(f"the rank of `{name}` is open", "annotate its extents, or measure a launch of it")
-    groups = {name: group for group in open_dtypes(kernel) for name in (group.shown.strip("`"), *group.params)}
-    for name, dtype in dtypes.items():
-        if name not in groups:
-            known = ", ".join(group.shown for group in open_dtypes(kernel)) or "none"
-            raise UsageError(f"`{kernel.name}` has no open dtype `{name}`", f"its open dtypes: {known}")
-        if dtype not in DTYPES or dtype not in groups[name].among:
-            raise UsageError(f"`{name}` of `{kernel.name}` is no {dtype}", f"it is {either(groups[name].among)}")
     for group in open_dtypes(kernel):
         given = [dtypes[name] for name in (group.shown.strip("`"), *group.params) if name in dtypes]
         if not given:
@@ -167,9 +195,8 @@ def _limits(capability: tuple[int, int], threads: int, registers: int, shared: i
     yield Limit("threads", most_threads // threads, f"{most_threads} // {threads}")
     warps, quarter = -(-threads // WARP), _REGISTERS // _QUARTERS
     unit = -(-registers * WARP // _UNIT) * _UNIT
-    yield Limit(
-        "registers", quarter // unit * _QUARTERS // warps, f"{quarter} // {unit} x {_QUARTERS} // {warps} warps"
-    )
+    shared_out = f"{quarter} // {unit} x {_QUARTERS} // {warps} warp{'' if warps == 1 else 's'}"
+    yield Limit("registers", quarter // unit * _QUARTERS // warps, shared_out)
     whole = shared + (_RESERVED if capability >= (8, 0) else 0)
     if whole:
         yield Limit("shared memory", most_shared // whole, f"{most_shared} // {whole}")

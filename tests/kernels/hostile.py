@@ -1382,3 +1382,50 @@ def int_overflow(a, n):
     j = int32(i) * int32(n)
     if 0 <= j < a.size:
         a[j] = i
+
+
+# WRONG: race-free
+@cuda.jit
+def slot_of_another_block(out):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    k = cuda.atomic.add(s, 0, 1)
+    if k < out.size:
+        out[k] = cuda.grid(1)
+
+
+# WRONG: race-free
+@cuda.jit
+def first_of_each_block(out):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    if cuda.atomic.add(s, 0, 1) == 0 and out.size > 0:
+        out[0] = cuda.blockIdx.x
+
+
+# WRONG: race-free
+@cuda.jit
+def counter_of_each_block(c, out):
+    if cuda.blockIdx.x < c.size:
+        k = cuda.atomic.add(c, cuda.blockIdx.x, 1)
+        if 0 <= k < out.size:
+            out[k] = cuda.grid(1)
+
+
+# WRONG: race-free
+@cuda.jit
+def active_after_parting(a):
+    s = cuda.shared.array(32, float32)
+    t = cuda.threadIdx.x
+    k = 0
+    while k < t:
+        k += 1
+    if t < 32:
+        s[t] = k
+    cuda.syncwarp(cuda.activemask())
+    if t < 32 and cuda.blockIdx.x == 0 and t < a.size:
+        a[t] = s[31 - t]

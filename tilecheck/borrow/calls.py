@@ -284,7 +284,7 @@ def _pass_on(low: Expressions, node: ir.Call) -> Operand:
 
 
 def _stream(low: Expressions, node: ir.Call) -> Operand:
-    return Operand(low.make(Kind.OTHER, spell(node), node.span), Handle("stream"))
+    return Operand(low.make(Kind.STREAM, spell(node), node.span), Handle("stream"))
 
 
 def _simt(low: Expressions, node: ir.Call) -> Operand:

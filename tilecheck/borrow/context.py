@@ -95,7 +95,8 @@ class Context:
 
     def object_of(self, operand: Operand, node: ir.Expr) -> Var:
         """The variable of `operand`, a new object for a plain value."""
-        return operand.var if operand.var is not None else self.make(Kind.OTHER, spell(node), node.span)
+        kind = Kind.NONE if operand.value == Number(None) else Kind.OTHER
+        return operand.var if operand.var is not None else self.make(kind, spell(node), node.span)
 
     def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:
         """Host code uses `operand`, as `node` says."""

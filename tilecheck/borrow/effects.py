@@ -36,6 +36,7 @@ from tilecheck.borrow.loans import (
     move_of,
     region,
 )
+from tilecheck.borrow.order import started, waited_for, waited_stream
 from tilecheck.borrow.places import cut, reshaped, sliced
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -110,11 +111,8 @@ class Effects:
                     self._escape(state, obj)
                 else:
                     self.jobs.leave(state, None, instr.span)
-            case flow.SyncStream(stream=str() as var) if self.named(state, var, instr.span)[0].kind is Kind.OTHER:
-                # It may be one of ours, and then what runs on it has been waited for.
-                over = {op for op, phase in state.phase.items() if phase is Phase.RUNNING}
-                state.phase = {op: phase for op, phase in state.phase.items() if op not in over}
-                state.held = {entry for entry in state.held if entry[0] not in over}
+            case flow.SyncStream(stream=str() as var):
+                waited_stream(state, self.named(state, var, instr.span))
                 self.jobs.apply(instr, state, {})
             case _:
                 self.jobs.apply(instr, state, {})
@@ -161,6 +159,7 @@ class Effects:
         for item in found:
             self.used.add(item[0])
             state.phase.pop(item, None)
+            state.on.pop(item, None)
             state.kept.add(item)
         state.held = {entry for entry in state.held if entry[0] not in found}
         state.slots = {at: item for at, item in state.slots.items() if at[0] not in found}
@@ -319,17 +318,17 @@ class Effects:
                     if kept:
                         self.used.add(site)
                 state.names[into] = whole
-            case flow.Start(into=into, site=site, src=src):
+            case flow.Start(into=into, site=site, src=src, stream=stream):
                 running = state.fresh(site)
                 if self._hand_over(state, running, (src,), instr):
                     state.phase[running] = Phase.RUNNING
+                    started(state, running, self._stream(state, stream, instr.span))
                 state.names[into] = running
-            case flow.Finish(src=src):
+            case flow.Finish(src=src, stream=stream):
                 self._spend(state, self.named(state, src, instr.span), src, instr)
-                for obj in inside(state, self.named(state, src, instr.span)):
-                    self.used.add(obj[0])
-                    if state.phase.get(obj) not in LASTING and state.phase.pop(obj, None) is not None:
-                        state.held = {entry for entry in state.held if entry[0] != obj}
+                ended = inside(state, self.named(state, src, instr.span))
+                self.used.update(obj[0] for obj in ended)
+                waited_for(state, ended, self._stream(state, stream, instr.span))
 
     def _graph(self, instr: Instr, state: State) -> None:
         match instr:
@@ -344,6 +343,9 @@ class Effects:
                 state.names[into] = op
                 state.phase[op] = Phase.BUILT
                 self.built.setdefault(site)
+
+    def _stream(self, state: State, var: Var | None, span: Span) -> Obj | None:
+        return self.named(state, var, span) if var is not None else None
 
     def _spend(self, state: State, op: Obj, called: Var, instr: Instr) -> None:
         """`instr` uses the op up, which can happen once."""

@@ -72,6 +72,10 @@ class State:
     """The event stands for the job, among others."""
     aside: set[Obj] = field(default_factory=set)
     """The stream is not the one that memory is freed on."""
+    on: dict[Obj, Obj] = field(default_factory=dict)
+    """The running op was put on the stream."""
+    behind: set[tuple[Obj, Obj]] = field(default_factory=set)
+    """The running op ends after another one: that was put on its stream before, or touches the same elements."""
 
     def copy(self) -> State:
         return State(
@@ -88,6 +92,8 @@ class State:
             set(self.after),
             set(self.recorded),
             set(self.aside),
+            dict(self.on),
+            set(self.behind),
         )
 
     def key(self) -> Hashable:
@@ -107,6 +113,8 @@ class State:
             frozenset(self.after),
             frozenset(self.recorded),
             frozenset(self.aside),
+            frozenset(self.on.items()),
+            frozenset(self.behind),
         )
 
     def objects(self) -> Iterator[Obj]:
@@ -114,7 +122,7 @@ class State:
         yield from self.names.values()
         for (base, _), item in self.slots.items():
             yield from (base, item)
-        for pair in (*self.bag, *self.after, *self.recorded):
+        for pair in (*self.bag, *self.after, *self.recorded, *self.behind, *self.on.items()):
             yield from pair
         for child, parent in self.parent.items():
             yield from (child, parent.of)
@@ -154,6 +162,8 @@ class State:
         self.after = {pair for pair in self.after if all(map(wanted, pair))}
         self.recorded = {pair for pair in self.recorded if all(map(wanted, pair))}
         self.aside = {obj for obj in self.aside if wanted(obj)}
+        self.on = {op: stream for op, stream in self.on.items() if wanted(op) and wanted(stream)}
+        self.behind = {pair for pair in self.behind if all(map(wanted, pair))}
 
     def _rename(self, new: Callable[[Obj], Obj]) -> None:
         self.names = {var: new(obj) for var, obj in self.names.items()}
@@ -169,3 +179,5 @@ class State:
         self.after = {(new(a), new(b)) for a, b in self.after}
         self.recorded = {(new(a), new(b)) for a, b in self.recorded}
         self.aside = {new(obj) for obj in self.aside}
+        self.on = {new(op): new(stream) for op, stream in self.on.items()}
+        self.behind = {(new(a), new(b)) for a, b in self.behind}

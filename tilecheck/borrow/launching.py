@@ -173,10 +173,11 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     )
     into = low.temp() if borrows else None
     site = Site(returned or Kind.OTHER, spell(node), node.span) if borrows else None
+    callee = contract.name or spell(node.func)
     if contract.result in _RESULTS and into is not None and site is not None:
-        low.emit(flow.Build(into, site, tuple(uses), span=node.span))
+        low.emit(flow.Build(into, site, tuple(uses), callee, span=node.span))
     else:
-        low.emit(flow.Lend(tuple(uses), contract.name, into, site, span=node.span))
+        low.emit(flow.Lend(tuple(uses), callee, into, site, span=node.span))
     for expr, var, name in moves:
         low.emit(flow.Move(var, spell(node), name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))

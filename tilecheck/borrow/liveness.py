@@ -35,8 +35,12 @@ def reads(instr: Instr) -> Iterator[Var]:
     match instr:
         case flow.Bind(src=src) | flow.Escape(src=src) | flow.Borrow(src=src) | flow.Move(src=src):
             yield src
-        case flow.Access(src=src) | flow.Start(src=src) | flow.Finish(src=src) | flow.Keep(src=src):
+        case flow.Access(src=src) | flow.Keep(src=src):
             yield src
+        case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
+            yield src
+            if stream is not None:
+                yield stream
         case flow.Put(base=base, src=src):
             yield from (base, src)
         case flow.Get(base=base):

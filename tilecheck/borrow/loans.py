@@ -125,20 +125,20 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
             yield Loan(holder, holder[0].span, use.hold, None, alive[holder])
 
 
-def _named(state: State) -> set[Obj]:
+def by_name(state: State) -> set[Obj]:
     """What a variable of the user leads to, whether it is read again or not."""
     return {item for var, start in state.names.items() if var[0] != "%" for item in inside(state, start)}
 
 
 def bound_owner(state: State, obj: Obj) -> Obj | None:
     """What `obj` was borrowed from, if a variable of the user still names it."""
-    named = _named(state)
+    named = by_name(state)
     return next((owner for owner in lineage(state, obj) if owner != obj and owner in named), None)
 
 
 def bound_views(state: State, obj: Obj) -> Iterator[Loan]:
     """The views of `obj`'s memory that a variable of the user still names, whether it is read again or not."""
-    named = _named(state)
+    named = by_name(state)
     own = set(lineage(state, obj))
     for child, parent in state.parent.items():
         view = child[0].kind is Kind.VIEW and child in named and child not in own
@@ -172,7 +172,7 @@ LASTING = (Phase.CAPTURED, Phase.LENT)
 
 def _exists(state: State, holder: Obj) -> bool:
     """Whether a variable of the user leads to `holder`, or to a view of it, which keeps it alive."""
-    return any(holder in lineage(state, item) for item in _named(state))
+    return any(holder in lineage(state, item) for item in by_name(state))
 
 
 def move_of(state: State, obj: Obj) -> Instr | None:

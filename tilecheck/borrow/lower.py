@@ -20,6 +20,7 @@ from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
+from tilecheck.borrow.narrowing import suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
@@ -179,6 +180,7 @@ class _Statements(Expressions):
                 self.emit(flow.Exit("raise", span=node.span))
             case ir.Assert(test=test):
                 self.read(test)
+                suppose(self, test, True)
             case ir.Break():
                 self.emit(flow.Exit("break", span=node.span))
             case ir.Continue():
@@ -268,11 +270,15 @@ class _Statements(Expressions):
     def _if(self, node: ir.Stmt, test: ir.Expr, then: tuple[ir.Stmt, ...], other: tuple[ir.Stmt, ...]) -> None:
         self.read(test)
         before = dict(self.env)
-        first = self.block_of(lambda: self.statements(then))
+        first = self.block_of(lambda: self._arm(test, True, then))
         after, self.env = self.env, before
-        second = self.block_of(lambda: self.statements(other))
+        second = self.block_of(lambda: self._arm(test, False, other))
         self.assume(after)
         self.emit(flow.Branch((first, second), span=node.span))
+
+    def _arm(self, test: ir.Expr, holds: bool, body: tuple[ir.Stmt, ...]) -> None:
+        suppose(self, test, holds)
+        self.statements(body)
 
     def _while(self, node: ir.While) -> None:
         self.loops += 1
@@ -282,10 +288,10 @@ class _Statements(Expressions):
             self.statements(node.body)
             self.assume(before)
         test = self.block_of(lambda: self.read(node.test))
-        body = self.block_of(lambda: self.statements(node.body))
+        body = self.block_of(lambda: self._arm(node.test, True, node.body))
         self.loops -= 1
         self.assume(before)
-        tail = self.block_of(lambda: self.statements(node.orelse))
+        tail = self.block_of(lambda: self._arm(node.test, False, node.orelse))
         endless = isinstance(node.test, ir.Const) and bool(node.test.value)
         self.emit(flow.Loop(test, body, tail, endless=endless, span=node.span))
 
@@ -345,25 +351,29 @@ class _Statements(Expressions):
             self._with(rest, body, span)
 
     def _match(self, node: ir.Match) -> None:
-        self.read(node.subject)
+        subject = self.read(node.subject)
         before = dict(self.env)
         arms: list[flow.Block] = []
         ends: list[dict[str, Value]] = []
+        left = True
         for case in node.cases:
             self.env = dict(before)
-            arms.append(self.block_of(partial(self._case, case)))
+            arms.append(self.block_of(partial(self._case, case, node.subject, subject, left)))
             ends.append(self.env)
+            left = left and not (case.none and case.guard is None)
         if not any(case.always for case in node.cases):
-            arms.append(())
+            arms.append(() if left else self.block_of(partial(suppose_none, self, node.subject, False)))
             ends.append(before)
         self.env = ends[0]
         for end in ends[1:]:
             self.assume(end)
         self.emit(flow.Branch(tuple(arms), span=node.span))
 
-    def _case(self, case: ir.Case) -> None:
+    def _case(self, case: ir.Case, subject: ir.Expr, operand: Operand, may_be_none: bool) -> None:
+        if case.none or not may_be_none:
+            suppose_none(self, subject, case.none)
         for name in case.names:
-            bind(self, name, Operand(None), name)
+            bind(self, name, operand if case.always else Operand(None), name)
         if case.guard is not None:
             self.read(case.guard)
         self.statements(case.body)

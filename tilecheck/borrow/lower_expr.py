@@ -6,11 +6,13 @@ for its shape is not. Calls are in `calls.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
@@ -86,13 +88,16 @@ class Expressions(Context):
                 return self._operation(node)
             case ir.Logic(operands=operands):
                 first = self.read(operands[0])
-                for later in operands[1:]:
-                    then = self.block_of(partial(self.read, later))
-                    self.emit(flow.Branch((then, ()), span=node.span))
+                for at, later in enumerate(operands[1:]):
+                    then = self.block_of(
+                        partial(self._arm_of, operands[at], node.op == "and", partial(self.read, later))
+                    )
+                    skip = self.block_of(partial(suppose, self, operands[0], node.op != "and")) if at == 0 else ()
+                    self.emit(flow.Branch((then, skip), span=node.span))
                 return Operand(first.var if len(operands) == 1 else None, Nothing(node))
             case ir.Choice(test=test, then=then_expr, other=other_expr):
                 self.read(test)
-                return self._either(node, then_expr, other_expr)
+                return self._either(node, test, then_expr, other_expr)
             case ir.Display():
                 return self._display(node)
             case ir.Lambda():
@@ -135,7 +140,8 @@ class Expressions(Context):
         if node.full is not None and (not isinstance(known, Nothing) or isinstance(node.base, ir.Name)):
             return Operand(None, known)
         base = self.expr(node.base)
-        if node.name in LOOKED_AT and not isinstance(base.value, KernelValue):
+        of_running = isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream"
+        if node.name in LOOKED_AT and not of_running and not isinstance(base.value, KernelValue):
             self.look(base, node.base, by=spell(node))
             return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
         if isinstance(base.value, Array):
@@ -156,6 +162,8 @@ class Expressions(Context):
         var = self.temp()
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
         self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
+        if of_running:
+            made = Handle("stream")
         return Operand(var, made if isinstance(known, Nothing) else known)
 
     def view(self, base: Operand, node: ir.Expr, part: tuple[Range, ...] | None = None) -> Operand:
@@ -269,7 +277,11 @@ class Expressions(Context):
             return plain(operand.value)
         return self.number(node)
 
-    def _either(self, node: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
+    def _arm_of(self, test: ir.Expr, holds: bool, lower: Callable[[], object]) -> None:
+        suppose(self, test, holds)
+        lower()
+
+    def _either(self, node: ir.Expr, test: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
         var = self.temp()
         values: list[Value] = []
 
@@ -279,9 +291,9 @@ class Expressions(Context):
             self.emit(flow.Bind(var, self.object_of(operand, part), span=part.span))
 
         before = dict(self.env)
-        first = self.block_of(lambda: arm(then))
+        first = self.block_of(lambda: self._arm_of(test, True, lambda: arm(then)))
         after, self.env = self.env, before
-        second = self.block_of(lambda: arm(other))
+        second = self.block_of(lambda: self._arm_of(test, False, lambda: arm(other)))
         self.assume(after)
         self.emit(flow.Branch((first, second), span=node.span))
         return Operand(var, join(*values))

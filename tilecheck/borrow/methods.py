@@ -137,10 +137,12 @@ def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | 
     return Operand(var, op or Op())
 
 
-def start(low: Expressions, node: ir.Call, op: str, name: str) -> Operand:
-    """The running form of `op`."""
+def start(low: Expressions, node: ir.Call, op: str, name: str, stream: str | None = None) -> Operand:
+    """The running form of `op`, which knows its stream."""
     running = low.temp()
-    low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, span=node.span))
+    low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, stream, span=node.span))
+    if stream is not None:
+        low.emit(flow.Put(running, ".stream", stream, span=node.span))
     return Operand(running, Handle("running"))
 
 
@@ -195,15 +197,17 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         low.reentrant(node, spell(node))
     if method in ("then", "map", "inspect"):
         low.called_back.update(arg.value for arg in node.args)
-    given = [low.expr(arg.value).value for arg in node.args]
+    operands = [low.expr(arg.value) for arg in node.args]
+    given = [operand.value for operand in operands]
+    stream = operands[0].var if len(operands) == 1 and method in ("sync_on", "run") else None
     if method in ("sync", "sync_on", "run", "graph"):
         check_run(low, node, op)
         low.run_calls(op, node)
     if method in ("sync", "sync_on"):
-        low.emit(flow.Finish(var, span=node.span))
+        low.emit(flow.Finish(var, stream, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "run":
-        return start(low, node, var, spell(func.base))
+        return start(low, node, var, spell(func.base), stream)
     if method == "discard":
         low.emit(flow.Finish(var, span=node.span))
         return Operand(None)

@@ -325,6 +325,9 @@ def stream_method(low: Expressions, node: ir.Call, method: str, receiver: Operan
             low.emit(flow.SyncEvent(var, span=node.span))
         else:
             low.emit(flow.SyncStream(var if kind == "stream" else None, span=node.span))
+            if kind is None and var is not None:
+                # It may be a stream of ours, and the one that an op runs on.
+                low.emit(flow.SyncStream(var, span=node.span))
         return Operand(None)
     if method == "auto_synchronize" and var is not None:
         return Operand(var, Handle("synced stream"))

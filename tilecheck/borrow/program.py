@@ -135,6 +135,7 @@ class Program:
 
 
 _MAKERS: dict[str, tuple[Kind, Value]] = {
+    "tilecheck.Stream": (Kind.STREAM, Handle("stream")),
     "numba.cuda.stream": (Kind.STREAM, Handle("stream")),
     "torch.cuda.Stream": (Kind.STREAM, Handle("stream")),
     "numba.cuda.event": (Kind.EVENT, Handle("event")),

@@ -4,7 +4,8 @@ A finding needs a borrow that somebody holds, a move, or work on a stream. Varia
 instructions that can make one object lead to another; a group that no such instruction touches has no facts to break,
 so its instructions go. Most functions have no such instruction at all, and are not run.
 
-Invariant: `relevant(flow)` gives the findings of `flow`, by the same reasoning on every path (tested). Where an exception
+Invariant: `relevant(flow)` gives the findings of `flow`, by the same reasoning on every path (tested); a test of what goes
+rules out no path. Where an exception
 would be caught, what goes leaves an instruction without effect: it could still raise.
 
 Worked example: in `n = len(x); k[n, 32](d); print(n)` the group of `d` stays, that of `n` goes.
@@ -125,6 +126,8 @@ def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr
             if not _matters(body, *handlers, orelse, final):
                 return None
             return replace(instr, body=body, handlers=handlers, orelse=orelse, final=final)
+        case flow.Assume(src=src):
+            return instr if groups.root(src) in kept else None
         case flow.Leave(value=str() as value) if groups.root(value) not in kept:
             return replace(instr, value=None)
         case _:

@@ -19,6 +19,7 @@ from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
 from tilecheck.borrow.loans import LASTING, inside, lineage
+from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -153,6 +154,11 @@ class _Run:
                 return self.tidy(self.loop(instr, ways, guarded), instr)
             case flow.Guard():
                 return self.tidy(self.guard(instr, ways, guarded), instr)
+            case flow.Assume(src=src, what=what):
+                named = self.effects.named
+                return {
+                    k: state for k, state in ways.on.items() if possible(state, named(state, src, instr.span), what)
+                }
             case _:
                 live = self.live.after.get(id(instr), {})
                 self.steps += len(ways.on)
@@ -239,11 +245,12 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
     Names count whether they are read again or not where something may be moved later, and while what they lead to
-    counts by being there: the owner of a raw view, a graph, another library's array on our memory.
+    counts by being there: the owner of a raw view, a graph, another library's array on our memory,
+    an op that runs.
     """
     if NAMES not in live:
         there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-        there.update(holder for holder, phase in state.phase.items() if phase in LASTING)
+        there.update(op for op, phase in state.phase.items() if phase in LASTING or phase is Phase.RUNNING)
         state.names = {
             var: obj
             for var, obj in state.names.items()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import click
+
+from tilecheck.cli.ending import ending, writing
 
 # Command -> its one line in `tilecheck --help`. The module `tilecheck.cli.NAME` defines the click command `command`.
 COMMANDS = {
@@ -27,6 +30,16 @@ COMMANDS = {
 
 class _Lazy(click.Group):
     """Imports a command's module when it is needed; the list with its summaries needs none."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with ending():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with ending():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -53,7 +66,8 @@ class _Lazy(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"tilecheck {version()}")
+        with writing():
+            click.echo(f"tilecheck {version()}")
         ctx.exit()
 
 
@@ -77,5 +91,5 @@ def group() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The console script."""
+    """The command line; `args` instead of those of the process."""
     group(args, prog_name="tilecheck")

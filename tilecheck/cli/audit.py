@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun, configured, counted, files_of, named_files
+from tilecheck.cli.check import configured, counted, files_of, named_files
+from tilecheck.cli.ending import CannotRun
 
 if TYPE_CHECKING:
     from tilecheck.diagnostic import Diagnostic

@@ -15,18 +15,10 @@ import click
 
 from tilecheck.batch import Input, read_inputs, run
 from tilecheck.cli import terminal, version
+from tilecheck.cli.ending import CannotRun
 from tilecheck.config import Config, ConfigError, read_config
 from tilecheck.project import BadPath, discover
 from tilecheck.report.result import FileResult
-
-
-class CannotRun(click.ClickException):
-    """The run ends with exit status 2 and one line on standard error."""
-
-    exit_code = 2
-
-    def show(self, file: object = None) -> None:
-        click.echo(f"tilecheck: {self.message}", err=True)
 
 
 @click.command("check")
@@ -193,7 +185,9 @@ def _run(
         )
     except KeyboardInterrupt:
         progress.clear()
-        raise CannotRun(f"interrupted after {progress.done} of {counted(progress.total, 'file')}") from None
+        # Nothing is counted before the cache was asked.
+        how_far = f" after {progress.done} of {counted(progress.total, 'file')}" if progress.total else ""
+        raise CannotRun(f"interrupted{how_far}") from None
     finally:
         progress.clear()
 

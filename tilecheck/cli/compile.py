@@ -14,7 +14,7 @@ import sys
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun
+from tilecheck.cli.ending import CannotRun
 
 
 @click.command("compile", context_settings={"ignore_unknown_options": True})

@@ -71,7 +71,11 @@ def _mypy() -> Iterator[Fact]:
     if found is None:
         yield Fact("missing", "mypy is not installed", 'pip install "tilecheck[mypy]"')
         return
-    yield Fact("ok", f"mypy {found}", "set `plugins = tilecheck` in its configuration")
+    yield Fact(
+        "ok",
+        f"mypy {found}",
+        'set `plugins = ["tilecheck"]` under [tool.mypy] in pyproject.toml, or `plugins = tilecheck` in mypy.ini',
+    )
 
 
 def _cuda() -> Iterator[Fact]:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilecheck.cli import resources as gpu
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun, configured, files_of
+from tilecheck.cli.check import configured, counted, files_of
+from tilecheck.cli.ending import CannotRun
 from tilecheck.cli.resources import DEFAULT, Asked
 
 if TYPE_CHECKING:
     from tilecheck.frontend.launches import Launch
-    from tilecheck.ir.kernel import Kernel
+    from tilecheck.frontend.source import Source
     from tilecheck.report.result import KernelSummary
     from tilecheck.verify.simt import SimtReport
+    from tilecheck_runtime.resources import Taken
 
 
 # Processor seconds for asking whether one barrier is needed.
@@ -47,6 +50,8 @@ def command(
         asked = Asked(arch or DEFAULT, _sizes(dim), _pairs("--dtype", dtype)) if resources else None
         _explain_kernel(path, name, with_ir, form, asked)
         return
+    if os.path.isfile(what):
+        raise CannotRun(_kernels_to_name(what))
     if with_ir or resources or form != "text":
         raise click.UsageError("--ir, --format and --resources go with FILE::KERNEL")
     from tilecheck.report.explain import rule_page
@@ -93,6 +98,41 @@ def _launches_of(path: str) -> list[Launch]:
     return [launch for launch in found if os.path.abspath(launch.kernel.path) == os.path.abspath(path)]
 
 
+def _read(path: str) -> Source:
+    """The parsed file. Raises `CannotRun`."""
+    from tilecheck.frontend.gate import Undecodable, read_text
+    from tilecheck.frontend.source import Source, Unreadable
+
+    try:
+        with open(path, "rb") as file:
+            source = Source(path, read_text(file.read()))
+        _ = source.module
+    except OSError as error:
+        raise CannotRun(f"cannot read {path}: {error.strerror}") from None
+    except (Undecodable, Unreadable) as error:
+        raise CannotRun(f"cannot read {path}: {error.message}") from None
+    return source
+
+
+def _kernels_to_name(path: str) -> str:
+    """That a file alone is not explained, and its kernels, which are; nothing is proved for it."""
+    from functools import partial
+
+    from tilecheck.frontend import cutile, numba, tile
+    from tilecheck.judge import contained
+    from tilecheck.modules import Modules
+
+    source, modules = _read(path), Modules((os.curdir,))
+    kernels = list(contained(partial(tile.read_kernels, source, modules.resolve), lambda _: ((), ()))[0])
+    for track in (numba, cutile):
+        kernels += contained(partial(track.read_kernels, source, modules.importer(path)), lambda _: ())
+    if not kernels:
+        return f"{path} has no kernel to explain"
+    kernels.sort(key=lambda kernel: kernel.span.line)
+    names = ", ".join(f"{path}::{kernel.name}" for kernel in kernels)
+    return f"{path} has {counted(len(kernels), 'kernel')}, name one: {names}"
+
+
 def _explain_proof(report: SimtReport, path: str, text: str) -> None:
     """What was seen to go wrong in a thread-level kernel, why the rest is safe, and which barriers are needed."""
     from tilecheck.frontend.launches import read_launches
@@ -114,23 +154,15 @@ def _explain_proof(report: SimtReport, path: str, text: str) -> None:
 
 def _explain_kernel(path: str, name: str, with_ir: bool, form: str, asked: Asked | None) -> None:
     from tilecheck.check import THREADS, analyse
-    from tilecheck.frontend.gate import Undecodable, read_text
-    from tilecheck.frontend.source import Source, Unreadable
     from tilecheck.judge import Options
     from tilecheck.modules import Modules
     from tilecheck.report.explain import kernel_page
     from tilecheck.report.summary import summaries
 
-    try:
-        with open(path, "rb") as file:
-            text = read_text(file.read())
-        # Only thread-level kernels are proved for the launches that other files make.
-        elsewhere = _launches_of(path) if THREADS.search(text) else []
-        checked = analyse(Source(path, text), Modules((os.curdir,)), Options(), elsewhere)
-    except OSError as error:
-        raise CannotRun(f"cannot read {path}: {error.strerror}") from None
-    except (Undecodable, Unreadable) as error:
-        raise CannotRun(f"cannot read {path}: {error.message}") from None
+    source = _read(path)
+    # Only thread-level kernels are proved for the launches that other files make.
+    elsewhere = _launches_of(path) if THREADS.search(source.text) else []
+    checked = analyse(source, Modules((os.curdir,)), Options(), elsewhere)
     listed = summaries(checked)
     summary = next((summary for summary in listed if summary.name == name), None)
     if summary is None:
@@ -138,31 +170,30 @@ def _explain_kernel(path: str, name: str, with_ir: bool, form: str, asked: Asked
         raise CannotRun(f"{path} has no kernel `{name}`; its kernels: {known}")
     kernels = [report.kernel for report in checked.tile] + [report.kernel for report in checked.simt]
     kernel = next(kernel for kernel in kernels if kernel.name == name)
+    # Before anything is printed: what is asked for may not be there.
+    measured = None if asked is None else gpu.measured(kernel, asked)
     if form == "json":
-        terminal.write(_json(summary, kernel, asked))
+        terminal.write(_json(summary, asked, measured))
         return
     terminal.write(kernel_page(summary))
     for report in checked.simt:
         if report.kernel.name == name:
-            _explain_proof(report, path, text)
-    if asked is not None:
-        from tilecheck.cli import resources
-
-        terminal.write(resources.text(*resources.measured(kernel, asked), asked))
+            _explain_proof(report, path, source.text)
+    if asked is not None and measured is not None:
+        terminal.write(gpu.text(*measured, asked))
     if with_ir:
         from tilecheck.ir.printer import show_kernel
 
         terminal.write("\n" + show_kernel(kernel))
 
 
-def _json(summary: KernelSummary, kernel: Kernel, asked: Asked | None) -> str:
+def _json(summary: KernelSummary, asked: Asked | None, measured: tuple[list[Taken], str | None] | None) -> str:
     """The kernel as `check --format json` has it, with its resources."""
     import json
 
-    from tilecheck.cli import resources
     from tilecheck.report.json import kernel_json
 
     values = kernel_json(summary)
-    if asked is not None:
-        values["resources"] = resources.values(*resources.measured(kernel, asked), asked)
+    if asked is not None and measured is not None:
+        values["resources"] = gpu.values(*measured, asked)
     return json.dumps(values, indent=2, ensure_ascii=False)

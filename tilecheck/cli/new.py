@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import keyword
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from tilecheck.cli import terminal
-from tilecheck.cli.check import CannotRun
+from tilecheck.cli.ending import CannotRun
 
 _PYPROJECT = """\
 [project]
@@ -88,6 +90,25 @@ repos:
 """
 
 
+# The packages of this distribution, which a checkout need not have on its path.
+_OWN = ("tilecheck", "tilecheck_mypy", "tilecheck_runtime")
+
+
+def _taken(module: str) -> str | None:
+    """What an import of `module` finds already; a mere folder here is no module."""
+    if module in _OWN:
+        return "tilecheck's own package"
+    if module in sys.stdlib_module_names or module == "__main__":
+        return "the standard library's module"
+    spec = find_spec(module)
+    if spec is None:
+        return None
+    here = spec.origin is None and all(
+        Path(place).parent == Path.cwd() for place in spec.submodule_search_locations or ()
+    )
+    return None if here else "the installed module"
+
+
 @click.command("new")
 @click.argument("name")
 def command(name: str) -> None:
@@ -97,6 +118,8 @@ def command(name: str) -> None:
     module = title.replace("-", "_").lower()
     if not module.isidentifier() or keyword.iskeyword(module) or not module.isascii():
         raise click.UsageError(f"`{title}` is no name for a package: use letters, digits, `-` and `_`")
+    if (taken := _taken(module)) is not None:
+        raise CannotRun(f"a project `{title}` would hide {taken} `{module}`: take another name")
     if folder.exists():
         raise CannotRun(f"{folder} exists already")
     files = {

@@ -1,7 +1,7 @@
 """`tilecheck explain FILE::KERNEL --resources`: what a tile kernel takes of a GPU, compiled here without one.
 
 Apart from `explain.py`, which never loads a compiler. Whatever keeps the report from being made is one line: no toolkit, an
-extent or dtype that is not given, a kernel that is refused for what is given.
+extent or dtype that is not given, a kernel that is refused for what is given. A name that there is not ends the command.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tilecheck.cli.check import counted
+from tilecheck.cli.ending import CannotRun
 from tilecheck.ir.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ class Asked:
 
 
 def measured(kernel: Kernel, asked: Asked) -> tuple[list[Taken], str | None]:
-    """What the kernel takes on each architecture, or why that cannot be said."""
+    """What the kernel takes on each architecture, or why that cannot be said. Raises `CannotRun` for what is asked of an
+    architecture, a Dim or a dtype that there is not.
+    """
     if kernel.track != "tile":
         return (
             [],
@@ -45,20 +49,31 @@ def measured(kernel: Kernel, asked: Asked) -> tuple[list[Taken], str | None]:
         resources = import_module("tilecheck_runtime.resources")
     except ModuleNotFoundError as error:
         return [], f'`{error.name}` is not installed: `pip install "tilecheck[cuda]"` brings the compiler'
+    errors = import_module("tilecheck_runtime.errors")
+    try:
+        resources.refuse_unknown(kernel, asked.sizes, asked.dtypes)
+        for architecture in asked.architectures:
+            resources.capability_of(architecture)
+    except errors.UsageError as error:
+        raise CannotRun(_in_a_line(error)) from None
     missing = resources.missing()
     if missing is not None:
         return [], str(missing)
-    errors, words, compiling = (import_module(f"tilecheck_runtime.{name}") for name in _RAISING)
+    words, compiling = (import_module(f"tilecheck_runtime.backends.numba_cuda.{name}") for name in _RAISING)
     try:
         report, key = resources.assume(kernel, asked.sizes, asked.dtypes)
         return [resources.taken(report, key, each) for each in asked.architectures], None
-    except errors.UsageError as error:
-        return [], str(error).replace("\nhelp: ", "; ")
+    except (errors.UsageError, errors.LaunchRefused) as error:
+        return [], _in_a_line(error)
     except (words.NoLowering, compiling.CompileFailed) as error:
         return [], str(error)
 
 
-_RAISING = ("errors", "backends.numba_cuda.lowering", "backends.numba_cuda.compile")
+_RAISING = ("lowering", "compile")
+
+
+def _in_a_line(error: Exception) -> str:
+    return str(error).replace("\nhelp: ", "; ")
 
 
 def text(found: Sequence[Taken], reason: str | None, asked: Asked) -> str:
@@ -80,7 +95,8 @@ def _lines(found: Sequence[Taken], reason: str | None, asked: Asked) -> Iterator
             yield "    how many blocks fit is not known for this architecture"
             continue
         threads = each.limit.blocks * each.threads
-        yield f"    {each.limit.blocks} blocks a multiprocessor, {threads} threads, limited by {each.limit.resource}:"
+        blocks = counted(each.limit.blocks, "block")
+        yield f"    {blocks} a multiprocessor, {threads} threads, limited by {each.limit.resource}:"
         width = max(len(limit.resource) for limit in each.limits)
         for limit in each.limits:
             yield f"      {limit.resource:<{width}}  {limit.blocks:>3} = {limit.arithmetic}"

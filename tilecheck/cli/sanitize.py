@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from tilecheck.cli.check import CannotRun
+from tilecheck.cli.ending import CannotRun
 
 # Tool -> what it watches.
 TOOLS = {

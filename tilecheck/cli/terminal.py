@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+from tilecheck.cli.ending import writing
 from tilecheck.report.text import Line
 
 
@@ -43,6 +44,7 @@ def show(lines: Iterable[Line]) -> None:
 
 
 def write(text: str) -> None:
-    """Print a line; what the terminal's encoding lacks is escaped instead of failing."""
+    """Print a line; what the terminal's encoding lacks is escaped instead of failing. Raises `CannotRun`."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    with writing():
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")

@@ -13,11 +13,12 @@ a gather, scatter or atomic loops over the lanes of its index.
 What only tiles have stays in the IR as effectless calls, for `verify/cutile*.py`: `whole_tiles(extent, tile)` where a load
 without padding is mixed along an axis, `fits_int32(value)` for 32-bit index arithmetic, `stores_tile(array, place,
 extents)` behind a tile store, `tile_extents(extent, ...)` where a tile gets a shape that is not plainly powers of two,
-`ranks_differ(index, tile)`, and `takes_dtype(array, dtype)` where a tile of a known dtype is written.
+`ranks_differ(index, tile)`, `numbers_blocks(bid)` for an axis that only values depend on, and `takes_dtype(array, dtype)` where a tile of a known dtype is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import libcst as cst
@@ -32,14 +33,16 @@ from tilecheck.frontend.numba_params import inferred, plain_options
 from tilecheck.frontend.scopes import FunctionValue, Ref, Resolve, Scope, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import (
+    Do,
     Kernel,
     Name,
+    OpCall,
     ScalarParam,
     Stmt,
     TensorParam,
     walk,
 )
-from tilecheck.ir.simt import Atomic, Store, Unread
+from tilecheck.ir.simt import Atomic, Store, ThreadVar, Unread
 
 _MODULE: Final = "cuda.tile"
 
@@ -81,6 +84,10 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
     if changed:
         builder = _built(function, names, frozenset(changed))
         body = builder.body()
+    seen = {(n.kind, n.axis) for n in walk(*body) if isinstance(n, ThreadVar)}
+    hidden = [v for v in builder.numbered.values() if not {("blockIdx", v.axis), ("gridDim", v.axis)} & seen]
+    # A grid may be long on an axis that only values depend on.
+    body = (*(Do(OpCall("numbers_blocks", (v,), span=v.span), span=v.span) for v in hidden), *body)
     guessed = inferred(names, body, None)
     for name, span in names:
         if builder.kinds.get(name) in ("int", "int64"):
@@ -99,7 +106,7 @@ def lower(function: FunctionValue, options: dict[str, object]) -> Kernel:
         options={
             **plain_options(options),
             "block": (1, 1, 1),
-            "wide": builder.wide(),
+            "wide": tuple(sorted({*builder.wide(), *_indexed_wide(params, scope)})),
             "run_time": tuple(p.name.value for p in params if _at_run_time(p, scope)),
             "positive": tuple(sorted(builder.extent_names & {name for name, _ in names})),
         },
@@ -116,6 +123,8 @@ def _built(function: FunctionValue, names: list[tuple[str, Span]], changing: fro
         kind = _annotation(param, function.scope)
         if kind is not None:
             builder.kinds[param.name.value] = kind
+            if kind == "int64":
+                builder.wide_names.add(param.name.value)
     builder.suite(function.node.body)
     return builder
 
@@ -150,6 +159,16 @@ def _annotation(param: cst.Param, scope: Scope) -> str | None:
     if "Constant" in text:
         return "int" if "int" in text or "[" not in text else None
     return "int" if text.strip() == "int" else None
+
+
+def _indexed_wide(params: Sequence[cst.Param], scope: Scope) -> set[str]:
+    """The arrays whose extents have 64 bits."""
+    texts = {
+        p.name.value: scope.source.module.code_for_node(p.annotation.annotation)
+        for p in params
+        if p.annotation is not None
+    }
+    return {name for name, text in texts.items() if "IndexedWithInt64" in text}
 
 
 def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:

@@ -15,6 +15,8 @@ from typing import Final
 import libcst as cst
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.cutile_arguments import lacking, required
+from tilecheck.frontend.cutile_casts import cast, narrowed_lanes
 from tilecheck.frontend.cutile_shapes import TileShapes
 from tilecheck.frontend.cutile_values import Tile, View, ceil_div, met
 from tilecheck.frontend.numba_build import names_in
@@ -46,7 +48,7 @@ RMW: Final = {
 }
 _REDUCTIONS: Final = frozenset({"sum", "max", "min", "prod", "argmax", "argmin", "reduce", "cumsum", "cumprod", "scan"})
 # Functions whose value is their first argument, lane by lane.
-_SAME_LANES: Final = frozenset({"astype", "astile", "ensure_constant", "assume_divisible_by", "static_eval"})
+_SAME_LANES: Final = frozenset({"astile", "ensure_constant", "assume_divisible_by", "static_eval"})
 # Functions by the number of operands that are values; the others are shapes, axes, dtypes and modes.
 _NULLARY: Final = ("zeros", "ones", "full")
 _UNARY: Final = (
@@ -162,6 +164,10 @@ class TileFunctions(TileShapes):
             return self._slice_of(func, node, span)
         if name in ("load", "store", "num_tiles") or name.startswith("atomic_store"):
             view = self.view_of(func.value)
+            names = {"num_tiles": ("axis",), "store": ("index", "tile")}.get(name, ("index",))
+            lacks = lacking(self._given(node, *names), names)
+            if view.tile is not None and lacks:
+                return self.unread_call(f".{name}", node, span, lacks)
             if view.tile is not None:
                 return self.view_access(name, view, node, span)
         if name not in _OPERANDS:
@@ -216,13 +222,18 @@ class TileFunctions(TileShapes):
         return super()._shape_item(node, span)
 
     def _ct(self, name: str, node: cst.Call, span: Span) -> Expr:
+        names = required(name)
+        if lacking(self._given(node, *names), names):
+            return self.unread_call(f"ct.{name}", node, span, lacking(self._given(node, *names), names))
         if name in ("bid", "num_blocks"):
             given = self._given(node, "axis")
             axis = self.static(given["axis"]) if "axis" in given else UNKNOWN
             if axis not in (0, 1, 2):
                 return self.unread_call(f"ct.{name}", node, span)
             assert isinstance(axis, int)
-            return ThreadVar("blockIdx" if name == "bid" else "gridDim", _AXES[axis], span=span)
+            found = ThreadVar("blockIdx" if name == "bid" else "gridDim", _AXES[axis], span=span)
+            self.numbered.setdefault(_AXES[axis], found)
+            return found
         if name == "num_tiles":
             given = self._given(node, "array", "axis", "shape")
             axis, shape = self.static(given["axis"]), self.extents(given.get("shape"))
@@ -249,15 +260,19 @@ class TileFunctions(TileShapes):
             return self.unread_call(f"ct.{name}", node, span)
         return self._tile_function(name, self._operands(name, node, 0), node, span)
 
-    def unread_call(self, name: str, node: cst.Call, span: Span) -> Expr:
-        """A call that could not be read; what it may touch are its arguments, the arrays behind views included."""
+    def unread_call(self, name: str, node: cst.Call, span: Span, lacks: str | None = None) -> Expr:
+        """A call that could not be read; what it may touch are its arguments, the arrays behind views included.
+
+        `lacks` is the argument that it should have been given.
+        """
         nodes = [argument.value for argument in node.args]
         if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
             nodes.append(node.func.value)
         values = [self.array(at) for at in nodes]
         views = [self.view_value(value) for value in values]
         touched = [value if view is None else view.array for value, view in zip(values, views, strict=True)]
-        self.unread(f"calls `{name}`, which could not be read", span, names_in(*touched), barrier=False)
+        why = "which could not be read" if lacks is None else f"without its argument `{lacks}`"
+        self.unread(f"calls `{name}`, {why}", span, names_in(*touched), barrier=False)
         return Opaque(f"the result of `{name}`", span=span)
 
     def _range(self, node: cst.BaseExpression) -> tuple[Expr, Expr, Expr] | None:
@@ -287,7 +302,19 @@ class TileFunctions(TileShapes):
         lane: Expr = OpCall("lane64" if wide else "lane", (Const(1, span=span), size), span=span)
         if step is not None:
             lane = Binary("*", lane, step, span=span)
-        return lane if start is None else Binary("+", start, lane, span=span)
+        if start is not None:
+            lane = Binary("+", start, lane, span=span)
+        kept = narrowed_lanes(lane, self.kind_of(given.get("dtype")))
+        return lane if kept is not None else self.tile_value(span, Tile((size,)), "lanes that may wrap")
+
+    def _cast(self, value: Expr, kind: str | None, span: Span) -> Expr:
+        """`astype`: every lane, or the scalar, wraps in the new dtype."""
+        tile = self.tile_of(value)
+        if tile is not None:
+            lanes = None if tile.lanes is None else cast(tile.lanes, kind, self.wide_names)
+            return self.tile_value(span, replace(tile, lanes=lanes, kind=kind))
+        found = cast(value, kind, self.wide_names)
+        return found if found is not None else self.tile_value(span, Tile(()), f"a cast to {kind or 'some dtype'}")
 
     def _tile_function(self, name: str, values: list[Expr], node: cst.Call, span: Span, skip: int = 0) -> Expr:
         """A function of tiles without effect on memory; `skip` positions of `values` are not in the call."""
@@ -297,17 +324,14 @@ class TileFunctions(TileShapes):
         def argument(place: int, key: str) -> cst.BaseExpression | None:
             return plain[place - skip] if 0 <= place - skip < len(plain) else given.get(key)
 
+        lacks = len(values) < _OPERANDS[name]
+        if lacks and (not given or not values or name == "mma_scaled"):
+            return self.tile_value(span, Tile(None), f"`ct.{name}` without an argument")
         first = self.tile_of(values[0]) if values else None
+        if name == "astype" and values:
+            return self._cast(values[0], self.kind_of(argument(1, "dtype")), span)
         if name in _SAME_LANES and values:
-            wide = any("int64" in str(self.static(a.value)) for a in node.args)
-            if name == "astype" and first is not None and not wide:
-                return self.tile_value(span, replace(first, kind=self.kind_of(argument(1, "dtype"))))
-            if not wide:
-                return values[0]
-            if first is None:
-                return OpCall("int64", (values[0],), span=span)
-            lanes = None if first.lanes is None else OpCall("int64", (first.lanes,), span=span)
-            return self.tile_value(span, replace(first, lanes=lanes))
+            return values[0]
         scalars = bool(values) and all(self.tile_of(v) is None for v in values)
         if name == "cdiv" and len(values) == 2:
             return ceil_div(values[0], values[1], span)

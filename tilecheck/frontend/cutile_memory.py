@@ -29,7 +29,6 @@ from tilecheck.ir.kernel import (
     Select,
     Stmt,
     TupleExpr,
-    walk,
 )
 from tilecheck.ir.simt import Atomic, Load, Store
 
@@ -42,7 +41,10 @@ class CuTile(TileFunctions):
     def _index(self, node: cst.BaseExpression) -> tuple[Expr, ...]:
         value = self.expr(node)
         items = self.tuple_items(value)
-        return tuple(self.named(item) for item in (items if items is not None else (value,)))
+        places = tuple(self.named(item) for item in (items if items is not None else (value,)))
+        for place in places:
+            self.count_bits(place)
+        return places
 
     def load(self, node: cst.Call, span: Span) -> Expr:
         given = self._given(node, "array", "index", "shape")
@@ -253,8 +255,8 @@ class CuTile(TileFunctions):
         view = self.view_of(given["array"])
         items = self._places(given["indices"], span)
         for item in items:
-            if item is not None and not any(isinstance(part, Load) for part in walk(item)):
-                self.emit(Do(OpCall("fits_int32", (item,), span=item.span), span=item.span))
+            if item is not None:
+                self.count_bits(item)
         mask = self._mask(given, span)
         clipped = self._checked(given)
         operand = self.expr(given["value"]) if "value" in given else Opaque("an update", span=span)
@@ -274,6 +276,7 @@ class CuTile(TileFunctions):
         value = operand if self.scalar(operand) else Opaque("scattered elements", span=span)
         if name in ("scatter", "store_advanced_indexing"):
             self._kinds_meet(view, operand, span)
+            self.lanes_meet(items, operand, span)
             self._each(view, items, mask, clipped, span, lambda at: Store(view.array, at, value, span=span))
             return Const(None, span=span)
         known = [item for item in items if item is not None]

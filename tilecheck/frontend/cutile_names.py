@@ -15,7 +15,9 @@ from typing import Any
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.cutile_values import Tile, View, met, rebuilt, same_lanes, texts
+from tilecheck.frontend.cutile_casts import is_wide
+from tilecheck.frontend.cutile_lanes import told_apart
+from tilecheck.frontend.cutile_values import Tile, View, axes_of, met, rebuilt, same_lanes, texts
 from tilecheck.frontend.numba_inline import Lowering
 from tilecheck.frontend.numba_loops import assigned_below
 from tilecheck.frontend.scopes import FunctionValue
@@ -24,6 +26,7 @@ from tilecheck.ir.kernel import (
     Binary,
     Compare,
     Const,
+    Do,
     Expr,
     Item,
     Logic,
@@ -38,6 +41,8 @@ from tilecheck.ir.kernel import (
     Unary,
     walk,
 )
+from tilecheck.ir.printer import show
+from tilecheck.ir.simt import Atomic, Load, ThreadVar
 
 
 class TileNames(Lowering):
@@ -54,6 +59,9 @@ class TileNames(Lowering):
         self.remembered_arrays: set[str] = set()
         # Parameters that are extents of tiles.
         self.extent_names: set[str] = set()
+        # Names of 64-bit values, and the axes of the grid that the kernel asks for its place on.
+        self.wide_names: set[str] = set()
+        self.numbered: dict[str, ThreadVar] = {}
         self._views: dict[str, View] = {}
         self._made: list[View] = []
         # Names that are others' for good, such as parameters of helpers, so that equal extents read the same.
@@ -63,6 +71,11 @@ class TileNames(Lowering):
         self._values: dict[Node, Tile] = {}
 
     # ---- assignment
+
+    def emit(self, statement: Stmt) -> None:
+        if isinstance(statement, Assign) and is_wide(statement.value, self.wide_names):
+            self.wide_names.add(statement.target)
+        super().emit(statement)
 
     def assign(self, name: str, value: Expr, span: Span) -> None:
         tile, view = self.tile_of(value), self.view_value(value)
@@ -159,6 +172,9 @@ class TileNames(Lowering):
         found = met(tiles)
         if found is None:
             return None
+        if isinstance(value, Select) and tiles[0] is not None:
+            # A mask picks the lanes: those that hang over an edge are taken for dropped.
+            found = replace(found, loaded=tiles[0].loaded)
         if not isinstance(value, Binary | Unary):
             found = replace(found, kind=None)
         lanes = [part if tile is None else tile.lanes for part, tile in zip(parts, tiles, strict=True)]
@@ -176,6 +192,21 @@ class TileNames(Lowering):
         return self.tile_of(value) is None and not any(
             isinstance(n, Opaque) or (isinstance(n, OpCall) and n.op == "view") for n in walk(value)
         )
+
+    def count_bits(self, place: Expr) -> None:
+        """Leave in the kernel that an index is computed in 32 bits."""
+        if not isinstance(place, Const | Opaque) and not any(isinstance(part, Load | Atomic) for part in walk(place)):
+            self.emit(Do(OpCall("fits_int32", (place,), span=place.span), span=place.span))
+
+    def lanes_meet(self, items: tuple[Expr | None, ...], operand: Expr, span: Span) -> None:
+        """Leave in the kernel that two lanes of a scatter may write different values to one element."""
+        known = tuple(item for item in items if item is not None)
+        tile = self.tile_of(operand)
+        lanes = tile.lanes if tile is not None else None
+        same = tile is None or (lanes is not None and (not axes_of(lanes) or show(lanes) in map(show, known)))
+        if not same and len(known) == len(items) and not told_apart(known):
+            loads = any(isinstance(part, Load) for part in walk(*known))
+            self.emit(Do(OpCall("lanes_apart", () if loads else known, span=span), span=span))
 
     # ---- where ways part and meet
 

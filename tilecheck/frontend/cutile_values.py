@@ -150,7 +150,7 @@ def same_lanes(value: Expr, parts: Sequence[Expr]) -> Expr | None:
             return replace(value, operands=tuple(parts))
         case Select():
             return replace(value, cond=parts[0], then=parts[1], other=parts[2])
-        case OpCall(op="min" | "max" | "int64" | "abs"):
+        case OpCall(op="min" | "max" | "int32" | "int64" | "abs"):
             return replace(value, args=tuple(parts))
     return None
 

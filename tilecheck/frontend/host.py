@@ -135,7 +135,8 @@ class _Reader(ExpressionReader):
         names = tuple(self.name(scope, name) for name in captures(node.pattern))
         plain = isinstance(node.pattern, cst.MatchAs) and node.pattern.pattern is None
         guard = self.maybe(scope, node.guard)
-        return ir.Case(names, guard, self.block(scope, node.body), plain and guard is None, span=self.span(node))
+        none = isinstance(node.pattern, cst.MatchSingleton) and node.pattern.value.value == "None"
+        return ir.Case(names, guard, self.block(scope, node.body), plain and guard is None, none, span=self.span(node))
 
     # ---- functions and classes
 

@@ -60,6 +60,10 @@ ANY = "[*]"
 """The slot of a container that stands for each of its elements, after a loop that did the same to all of them."""
 
 
+Shown = Literal["none", "not none", "true", "false"]
+"""What a test can show of a name."""
+
+
 class Hold(StrEnum):
     """How a borrow holds what it borrows."""
 
@@ -93,6 +97,7 @@ class Kind(StrEnum):
     FOREIGN = "foreign tensor"
     RAW = "raw view"
     JOB = "job"
+    NONE = "None"
     OTHER = "value"
 
 
@@ -163,6 +168,14 @@ class Escape(Instr):
     """Code that is not read gets hold of `src`: it may run, wait for, or keep what it finds there."""
 
     src: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assume(Instr):
+    """A test has shown that `src` is `what`: paths on which it cannot be end here. A test is no use of what it names."""
+
+    src: Var
+    what: Shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,18 +272,20 @@ class Combine(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start(Instr):
-    """`into` is the running form of the op `src`."""
+    """`into` is the running form of the op `src`, on `stream`; None for one that the run time picks."""
 
     into: Var
     site: Site
     src: Var
+    stream: Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish(Instr):
-    """The op or running `src` is run, if need be, and waited for."""
+    """The op or running `src` is run, if need be, on `stream` if that is known, and waited for."""
 
     src: Var
+    stream: Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -380,12 +380,13 @@ class With(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case(HostNode):
-    """One `case`: the names its pattern binds. `always` marks an irrefutable pattern without a guard."""
+    """One `case`: the names its pattern binds. `always` marks an irrefutable pattern without a guard, `none` `case None`."""
 
     names: tuple[Name, ...]
     guard: Expr | None
     body: tuple[Stmt, ...]
     always: bool = False
+    none: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

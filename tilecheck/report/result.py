@@ -105,7 +105,7 @@ def _diagnostic(values: Mapping[str, Any]) -> Diagnostic:
         None
         if witness is None
         else Witness(
-            witness["launch"],
+            {name: tuple(value) if isinstance(value, list) else value for name, value in witness["launch"].items()},
             tuple(witness["threads"]),
             witness["array"],
             tuple(witness["index"]),

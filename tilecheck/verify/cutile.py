@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
+from tilecheck.frontend.cutile_lanes import told_apart
 from tilecheck.frontend.launches import Launch
-from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import (
     Assign,
     Binary,
@@ -33,41 +34,28 @@ from tilecheck.ir.kernel import (
     Opaque,
     OpCall,
     Stmt,
-    Unary,
     While,
     walk,
 )
-from tilecheck.ir.printer import show
-from tilecheck.ir.simt import Atomic, Load, Store, ThreadVar, Unread
+from tilecheck.ir.simt import Atomic, Load, Store, Unread
+from tilecheck.verify.cutile_bits import exactly, extent_at, overflow_doubt, overflow_faults, value_range
 from tilecheck.verify.cutile_shapes import launched_shape_faults, shape_faults
 from tilecheck.verify.cutile_stores import store_faults
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
-_LIMIT = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The values that an expression takes in one launch: both ends are taken. `wide` is 64-bit arithmetic."""
-
-    low: int
-    high: int
-    wide: bool = False
-
 
 def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]:
     """The faults of one cuTile kernel at those of `launches` that launch it, each once."""
     found: dict[tuple[str, Span], Fault] = {}
-    assigns = [n for n in walk(*kernel.body) if isinstance(n, Assign)]
-    times = Counter(n.target for n in assigns)
-    values = {n.target: n.value for n in assigns if times[n.target] == 1}
-    wide = frozenset(kernel.options.get("wide", ()))  # type: ignore[call-overload]
+    values, wide = _meanings(kernel)
     for fault in shape_faults(kernel):
         found.setdefault((fault.rule, fault.span), fault)
     for launch in (each for each in launches if each.kernel == kernel.span):
-        worth = partial(_exactly, launch=launch, values=values, wide=wide)
+        worth = partial(exactly, launch=launch, values=values, wide=wide)
         for fault in (*store_faults(kernel, launch), *launched_shape_faults(kernel, launch, worth)):
+            found.setdefault((fault.rule, fault.span), fault)
+        for fault in overflow_faults(kernel, launch, values, wide):
             found.setdefault((fault.rule, fault.span), fault)
         for node in walk(*kernel.body):
             if isinstance(node, Do) and isinstance(node.value, OpCall):
@@ -76,17 +64,50 @@ def check_tiles(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Fault, ...]
     return tuple(found.values())
 
 
-def revised(report: SimtReport, faults: Sequence[Fault]) -> SimtReport:
-    """`report` in the light of what `check_tiles` found: a tile outside of its array may meet others' in memory."""
+def _meanings(kernel: Kernel) -> tuple[dict[str, Expr], frozenset[str]]:
+    """What the names stand for that are bound once, and the parameters of 64 bits."""
+    assigns = [n for n in walk(*kernel.body) if isinstance(n, Assign)]
+    times = Counter(n.target for n in assigns)
+    wide = kernel.options.get("wide", ())
+    assert isinstance(wide, tuple)
+    return {n.target: n.value for n in assigns if times[n.target] == 1}, frozenset(wide)
+
+
+def doubts(kernel: Kernel, launches: Sequence[Launch]) -> dict[Property, str]:
+    """Why what is proved of `kernel` may not hold: 32 bits are not enough at one of `launches`, or lanes may meet."""
+    values, wide = _meanings(kernel)
+    found: dict[Property, str] = {}
+    for node in walk(*kernel.body):
+        if isinstance(node, OpCall) and node.op == "lanes_apart":
+            its = [each for each in launches if each.kernel == kernel.span]
+            worths = [partial(exactly, launch=each, values=values, wide=wide) for each in its]
+            if not node.args or not worths or not all(told_apart(node.args, worth) for worth in worths):
+                reason = f"line {node.span.line}: two lanes may write different values to one element"
+                found[Property.RACE_FREE] = reason
+    overflow = overflow_doubt(kernel, launches, values, wide)
+    if overflow is not None:
+        found |= {Property.RACE_FREE: overflow, Property.IN_BOUNDS: overflow}
+    return found
+
+
+def revised(
+    report: SimtReport, faults: Sequence[Fault], doubtful: Mapping[Property, str] = MappingProxyType({})
+) -> SimtReport:
+    """`report` in the light of what `check_tiles` and `doubts` found: a tile outside of its array may meet others' in
+    memory, and an index that wraps is another element.
+    """
     race, bounds = report.verdicts[Property.RACE_FREE], report.verdicts[Property.IN_BOUNDS]
     met = next((fault for fault in faults if fault.rule == "data-race" and fault.kernel == report.kernel.name), None)
+    answers = dict(report.verdicts)
+    for shown, reason in doubtful.items():
+        if answers[shown].verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+            answers[shown] = Answer(Verdict.UNKNOWN, reason=reason)
     if met is not None:
-        answer = Answer(Verdict.REFUTED, reason=f"line {met.span.line}")
+        answers[Property.RACE_FREE] = Answer(Verdict.REFUTED, reason=f"line {met.span.line}")
     elif bounds.verdict is Verdict.REFUTED and race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
-        answer = Answer(Verdict.UNKNOWN, reason=f"a tile begins outside of its array ({bounds.reason})")
-    else:
-        return report
-    return replace(report, verdicts={**report.verdicts, Property.RACE_FREE: answer})
+        reason = f"a tile begins outside of its array ({bounds.reason})"
+        answers[Property.RACE_FREE] = Answer(Verdict.UNKNOWN, reason=reason)
+    return replace(report, verdicts=answers)
 
 
 # A replay visits this many elements of a tile along each axis.
@@ -111,7 +132,9 @@ def thinned(kernel: Kernel) -> Kernel:
 
 
 # What the reader leaves in a kernel for the checks of this module.
-_MARKS = frozenset({"whole_tiles", "fits_int32", "stores_tile", "tile_extents", "ranks_differ", "takes_dtype"})
+_MARKS = frozenset(
+    {"whole_tiles", "fits_int32", "stores_tile", "tile_extents", "ranks_differ", "takes_dtype", "numbers_blocks"}
+)
 # Values that are written and tell nothing but themselves.
 STORED = frozenset({"the stored tile", "the added tile", "scattered elements"})
 
@@ -184,7 +207,7 @@ def _faults(
 ) -> Iterator[Fault]:
     match call:
         case OpCall(op="whole_tiles", args=(Extent(array=Name(id=array), axis=axis), tile, Const(value=line))):
-            extent, width = _extent(launch, array, axis), _range(tile, launch, values, wide, 0)
+            extent, width = extent_at(launch, array, axis), value_range(tile, launch, values, wide, 0)
             if extent is None or width is None or width.low != width.high or extent % width.low == 0:
                 return
             over = width.low - extent % width.low
@@ -196,105 +219,3 @@ def _faults(
                 (Label(launch.span, f"`{array}` has extent {extent} there, the tile {width.low}"),),
                 "give the load a `padding_mode` that the operation ignores, or a tile that divides the extent",
             )
-        case OpCall(op="fits_int32", args=(value,)):
-            yield from _overflows(kernel, value, launch, values, wide)
-
-
-def _overflows(
-    kernel: Kernel, value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str]
-) -> Iterator[Fault]:
-    for part in walk(value):
-        if not isinstance(part, Binary):
-            continue
-        taken = _range(part, launch, values, wide, 0)
-        if taken is None or taken.wide or -_LIMIT - 1 <= taken.low <= taken.high <= _LIMIT:
-            continue
-        worst = taken.high if taken.high > _LIMIT else taken.low
-        yield Fault(
-            "index-overflow",
-            f"`{_shown(part)}` reaches {worst:,} in 32-bit arithmetic, the limit is {_LIMIT:,}",
-            part.span,
-            kernel.name,
-            (Label(launch.span, f"launched here on a grid of {_grid(launch)}"),),
-            "annotate the scalar `ct.ScalarInt64` and the array `ct.IndexedWithInt64`, or compute with `dtype=ct.int64`",
-        )
-        return
-
-
-def _shown(value: Expr) -> str:
-    """The expression in the user's words: lanes by their name in cuTile."""
-    match value:
-        case OpCall(op="lane" | "lane64", args=(_, size)):
-            return f"ct.arange({show(size)})"
-        case Binary(op=op, left=left, right=right):
-            return f"{_shown(left)} {op} {_shown(right)}"
-    return show(value)
-
-
-def _grid(launch: Launch) -> str:
-    return " x ".join("?" if e is None else str(e) for e in launch.grid)
-
-
-def _extent(launch: Launch, array: str, axis: int | None) -> int | None:
-    value = launch.arguments.get(array)
-    if not isinstance(value, HostArray) or value.shape is None or axis is None or axis >= len(value.shape):
-        return None
-    return value.shape[axis]
-
-
-def _exactly(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str]) -> int | None:
-    """The one value of an int expression at a launch, None if there are several or the launch does not say."""
-    found = _range(value, launch, values, wide, 0)
-    return found.low if found is not None and found.low == found.high else None
-
-
-def _range(value: Expr, launch: Launch, values: Mapping[str, Expr], wide: frozenset[str], depth: int) -> Range | None:
-    """The range of an int expression, None if the launch does not say."""
-    if depth > 32:
-        return None
-
-    def inner(part: Expr) -> Range | None:
-        return _range(part, launch, values, wide, depth + 1)
-
-    match value:
-        case Const(value=bool()):
-            return None
-        case Const(value=int() as number):
-            return Range(number, number)
-        case ThreadVar(kind="blockIdx" | "gridDim" as kind, axis=axis):
-            count = None if axis is None else launch.grid["xyz".index(axis)]
-            if count is None or count < 1:
-                return None
-            return Range(0, count - 1) if kind == "blockIdx" else Range(count, count)
-        case OpCall(op="lane" | "lane64" as op, args=(_, size)):
-            length = inner(size)
-            return None if length is None else Range(0, length.high - 1, op == "lane64")
-        case OpCall(op="int64", args=(part,)):
-            found = inner(part)
-            return None if found is None else Range(found.low, found.high, True)
-        case Extent(array=Name(id=array), axis=axis):
-            extent = _extent(launch, array, axis)
-            return None if extent is None else Range(extent, extent)
-        case Name(id=name):
-            given = launch.arguments.get(name)
-            if isinstance(given, int) and not isinstance(given, bool):
-                return Range(given, given, name in wide)
-            return inner(values[name]) if name in values else None
-        case Unary(op="-", operand=operand):
-            found = inner(operand)
-            return None if found is None else Range(-found.high, -found.low, found.wide)
-        case Binary(op="+" | "-" | "*" | "//" as op, left=left, right=right):
-            a, b = inner(left), inner(right)
-            if a is None or b is None:
-                return None
-            if op == "//":
-                exact = b.low == b.high > 0
-                return Range(a.low // b.low, a.high // b.low, a.wide or b.wide) if exact else None
-            if op == "*":
-                ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-            elif op == "+":
-                ends = [a.low + b.low, a.high + b.high]
-            else:
-                ends = [a.low - b.high, a.high - b.low]
-            return Range(min(ends), max(ends), a.wide or b.wide)
-    return None

@@ -77,10 +77,16 @@ def _spelled(node: Node, words: Words, depth: int = 0) -> str:
 
 
 def same_value_places(proof: Proof) -> tuple[Place, ...]:
-    """The stores at which threads meet, all with the same value."""
+    """The stores at which threads meet, all with the same value. Where other pairs of an array's accesses are open, or
+    none was looked at for want of time, other threads may write something else there.
+    """
+    if Property.RACE_FREE in proof.late:
+        return ()
     met = proof.suspects.get(Property.RACE_FREE, [])
+    unsure = {s.array for s in met if s.standing > Standing.EXCUSED}
     words = _temporaries(proof.entry.run.kernel)
-    return tuple(dict.fromkeys(_place(s.node, words) for s in met if s.standing is Standing.SAME_VALUE))
+    same = (s for s in met if s.standing is Standing.SAME_VALUE and s.array not in unsure)
+    return tuple(dict.fromkeys(_place(s.node, words) for s in same))
 
 
 def _place(node: Node, words: Words) -> Place:

@@ -35,7 +35,9 @@ def meet(run: Run, state: State, expr: Warp, mask: Term | None, operands: Sequen
     if expr.op == "ballot" and operands:
         predicate = scalars.truth_of(run.symbols, operands[0])
         votes = run.symbols.fresh("votes", Level.WARP if full else Level.THREAD, Taint.DATA, 0, 2**32 - 1)
-        run.ballots[votes] = predicate
+        if full:
+            # The votes of some lanes name, and rank, nobody outside of them.
+            run.ballots[votes] = predicate
         return Scalar(votes)
     level = Level.THREAD
     first = operands[0] if operands else None

@@ -1,8 +1,8 @@
 """Which lanes the mask of a warp operation names.
 
 A mask is read if it is a constant, a choice between such, the votes of a ballot of the whole warp, or what `activemask`
-said. The lanes of an active mask are taken to be those that got there; that they stay together is CUDA's custom, not its
-promise, so such a mask counts only where the lanes that use it are those that took it.
+said. An active mask names at most the lanes that got there: lanes that came apart before need not have met again. It is
+good enough to meet at, if the lanes that took it use it, but it orders nothing that a proof may rest on.
 
 Worked example: with `mask = 0xFFFF if t < 16 else 0xFFFF0000` the mask of thread 3 names lanes 0 to 15.
 """
@@ -38,6 +38,22 @@ def named(run: Run, mask: Term | None, of: Callable[[Term], Term]) -> Term | Non
         return ite(cond, one, two) if one is not None and two is not None else None
     voted = run.ballots.get(mask, run.active_masks.get(mask))
     return of(voted) if voted is not None else None
+
+
+def ordered(run: Run, mask: Term | None, of: Callable[[Term], Term]) -> Term | None:
+    """As `named`, for lanes that a barrier with `mask` is sure to hold up; None for active masks too."""
+    return None if _active(run, mask) else named(run, mask, of)
+
+
+def why_unordered(run: Run, mask: Term | None) -> str:
+    """Why `ordered` gave None."""
+    if _active(run, mask):
+        return "`activemask` need not name all lanes that get to the warp barrier in between"
+    return "the mask of a warp barrier in between could not be followed"
+
+
+def _active(run: Run, mask: Term | None) -> bool:
+    return mask is not None and any(active.symbol in mask.symbols for active in run.active_masks)
 
 
 def same(mask: Term | None, of: Callable[[Term], Term]) -> Term:

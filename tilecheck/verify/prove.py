@@ -46,7 +46,7 @@ class Refuted:
 
 @dataclass
 class Proof:
-    """What is known of one kernel under one launch (None: any)."""
+    """What is known of one kernel under one launch (None: any); the rooms of the properties in `late` saw not all."""
 
     launch: Launch | None
     entry: Entry
@@ -55,6 +55,7 @@ class Proof:
     suspects: dict[Property, list[Suspect]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
     faults: tuple[Fault, ...] = ()
+    late: set[Property] = field(default_factory=set)
 
 
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
@@ -97,7 +98,7 @@ def _attempt(
         answer = Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
         proof.answers = dict.fromkeys(Property, answer)
         return proof
-    late: set[Property] = set()
+    late = proof.late
     for name, room in _ROOMS:
         found = proof.suspects[name] = []
         try:

@@ -21,7 +21,7 @@ from tilecheck.verify.conditions import leaves_room
 from tilecheck.verify.cutile_owner import conditions_apart, inside
 from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.locks import kept_apart
-from tilecheck.verify.masks import named, same
+from tilecheck.verify.masks import ordered, same, why_unordered
 from tilecheck.verify.pairs import Mode, Pairing, Question
 from tilecheck.verify.run import Crossing, Run
 from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
@@ -47,8 +47,7 @@ class Pair:
 
 def suspects(run: Run, excuses: Excuses) -> Iterator[Suspect]:
     """Every pair that could not be cleared, at most one LAUNCH suspect and a few others per array."""
-    tickets = exclusive_tickets(run)
-    pairings = {mode: Pairing(run, mode, tickets) for mode in Mode}
+    pairings = {mode: Pairing(run, mode, exclusive_tickets(run, mode)) for mode in Mode}
     groups: dict[tuple[Array, Mode], list[Pair]] = {}
     for count, pair in enumerate(pairs(run)):
         if count % 1024 == 0:
@@ -196,7 +195,7 @@ def _between(run: Run, pair: Pair) -> list[Crossing]:
 def _both_cross(pairing: Pairing, crossing: Crossing) -> Term:
     """That the two threads meet at a warp barrier."""
     of = pairing.twin.of
-    lanes = named(pairing.run, crossing.mask, of)
+    lanes = ordered(pairing.run, crossing.mask, of)
     return FALSE if lanes is None else conj(crossing.guard, of(crossing.guard), lanes, same(crossing.mask, of))
 
 
@@ -267,8 +266,9 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
     if _same_value(run, pairing, pair, question):
         base.standing, base.reason = Standing.SAME_VALUE, "all of them write the same value"
         return base
-    if any(named(run, crossing.mask, pairing.twin.of) is None for crossing in _between(run, pair)):
-        base.reason, base.replayable = "the mask of a warp barrier in between could not be followed", False
+    unread = [c.mask for c in _between(run, pair) if ordered(run, c.mask, pairing.twin.of) is None]
+    if unread:
+        base.reason, base.replayable = why_unordered(run, unread[0]), False
         return base
     if run.uses_lock:
         base.reason = "threads synchronise through an atomic exchange or compare-and-swap"
@@ -321,10 +321,14 @@ def _same_value(run: Run, pairing: Pairing, pair: Pair, question: Question) -> b
     return run.solver.refutes(asked.formulas, 500)
 
 
-def exclusive_tickets(run: Run) -> Mapping[Term, Term]:
-    """Old values of counters that give each drawing thread a range of its own: no other access writes the counter."""
+def exclusive_tickets(run: Run, mode: Mode) -> Mapping[Term, Term]:
+    """Old values of counters that give each of two threads of `mode` a range of its own: the two share the counter (each
+    block has its own in shared memory), and no other access writes it.
+    """
     made: dict[Term, Term] = {}
     for ticket in run.tickets:
+        if ticket.level > mode.shared:
+            continue
         writes = [a for a in run.accesses if a.array is ticket.array and a.kind != "read"]
         atomics = {(a.index, a.node) for a in writes if a.kind == "atomic"}
         stores = [a for a in writes if a.kind == "write"]

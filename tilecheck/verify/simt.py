@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from tilecheck.diagnostic import Span, Witness
 from tilecheck.ir.kernel import Kernel
 from tilecheck.stack import deep_stack
+from tilecheck.verify.passed import as_passed
 from tilecheck.verify.verdict import Answer, Property, Verdict
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ class SimtReport:
 
 
 def launches_of(kernel: Kernel, launches: Sequence[Launch]) -> tuple[Launch, ...]:
-    """Those of `launches` that launch `kernel`."""
+    """Those of `launches` that launch `kernel`, with the scalars that it sees."""
     first, last = kernel.lines
     return tuple(
-        launch for launch in launches if launch.kernel.path == kernel.path and first <= launch.kernel.line <= last
+        as_passed(kernel, launch)
+        for launch in launches
+        if launch.kernel.path == kernel.path and first <= launch.kernel.line <= last
     )
 
 

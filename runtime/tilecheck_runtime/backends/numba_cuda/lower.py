@@ -18,15 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 from tilecheck.ir.kernel import (
     ScalarParam,
     TensorParam,
 )
+from tilecheck.ir.types import TileType
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, depths
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
+from tilecheck_runtime.errors import LaunchRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Lowered:
     accelerated: bool
 
 
+# A block has 65,536 registers, and some tiles never stand in them whole.
+MOST_ELEMENTS: Final = 1 << 19
 _SCALAR_FORMAT = {"int": "q", "float": "d", "bool": "?"}
 
 
@@ -76,6 +82,7 @@ def lower(
         low.settle_places()
         return low
 
+    _refuse_giants(report)
     low = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))
     if low.stagings:
         for depth in depths(low.plan.resident):
@@ -84,6 +91,18 @@ def lower(
                 break
     low.plan.resident = min(resident or low.plan.resident, 2048 // low.plan.threads)
     return _lowered(low)
+
+
+def _refuse_giants(report: TileReport) -> None:
+    """Raise LaunchRefused for a tile that no block could hold: its text alone would take the compiler's memory."""
+    for kind in report.types.values():
+        elements = prod(e for e in kind.shape if isinstance(e, int)) if isinstance(kind, TileType) else 0
+        if elements > MOST_ELEMENTS:
+            raise LaunchRefused(
+                f"`{report.kernel.name}` has a tile of {elements:,} elements (`{kind}`), a block holds {MOST_ELEMENTS:,} at "
+                "most",
+                "use smaller tiles",
+            )
 
 
 def _lowered(low: Lowering) -> Lowered:
