@@ -188,3 +188,44 @@ def test_arithmetic_of_64_bits_has_room() -> None:
     result = checked(text)
     assert "index-overflow" not in rules(result)
     assert race(result) in PROVEN
+
+
+LANES = """
+@ct.kernel
+def k(c, N: ct.Constant[int]):
+    b = ct.bid(0)
+    j = ct.arange(64, dtype=ct.int32)
+    r, t = ct.arange(8, dtype=ct.int32)[:, None], ct.arange(8, dtype=ct.int32)[None, :]
+    ct.scatter(c, (b, {place}), {value})
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "apart"),
+    [
+        ("j", "j", True),
+        ("63 - j * 3", "j", True),
+        ("j ^ 5", "j", True),
+        ("j // 4 * 8 + j % 4", "j", True),
+        ("j // 4 * 3 + j % 4", "j", False),
+        ("j // 2", "j", False),
+        ("j // 2", "1", True),
+        ("j * 0", "j", False),
+        ("j % 32", "j", False),
+        ("r * 8 + t", "r + t", True),
+        ("r * 7 + t", "r + t", False),
+        ("r + t", "r - t", False),
+    ],
+)
+def test_lanes_of_a_scatter_that_may_meet_are_not_proved(place: str, value: str, apart: bool) -> None:
+    assert (race(checked(LANES.format(place=place, value=value))) in PROVEN) == apart
+
+
+@pytest.mark.parametrize(("pitch", "apart"), [(8, True), (7, False)])
+def test_a_launch_tells_the_pitch_of_rows(pitch: int, apart: bool) -> None:
+    launch = f"""
+def main():
+    c = torch.zeros((4, 64), dtype=torch.int32, device="cuda")
+    ct.launch(torch.cuda.current_stream(), (4,), k, (c, {pitch}))
+"""
+    assert (race(checked(LANES.format(place="r * N + t", value="r + t") + launch)) in PROVEN) == apart

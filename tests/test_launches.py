@@ -7,8 +7,11 @@ import textwrap
 import pytest
 
 from tilecheck.frontend.launches import Launch, overlap, read_launches
+from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
+from tilecheck.verify.simt import check_kernel
+from tilecheck.verify.verdict import Property, Verdict
 
 HEAD = "import sys\nimport numpy as np\nfrom numba import cuda\n@cuda.jit\ndef k(a, b, n):\n    a[0] = b[0] + n\n"
 
@@ -211,3 +214,143 @@ def test_tuples_are_elements_of_a_structured_array_and_ndmin_adds_axes() -> None
     points = 'np.array([(1.0, 2), (3.0, 4)], dtype=[("x", float), ("n", int)])'
     (launch,) = launches(f"k[1, 2]({points}, np.array(7, ndmin=2))")
     assert [array.shape for array in launch.arrays().values()] == [(2,), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.resize(64)",
+        "a.shape = (64, 2)",
+        "b = a; b.resize(64)",
+        "a.resize_(64)",
+        "a.data = a[:64]",
+        "a.set_(other)",
+        "print(a := a[:64])",
+        "match [a[:64]]:\n        case [a]:\n            pass",
+        "(lambda: a.resize(64))()",
+        "f = a.resize; f(64)",
+        "from elsewhere import a",
+        "l = [a]; l[0].resize(64)",
+        "unknown(a)",
+        "setattr(a, 'shape', 64)",
+        "for i in unknown:\n        k[1, 32](a, a, 1)\n        a.resize(64)",
+    ],
+)
+def test_a_shape_survives_only_what_is_known_to_keep_it(text: str) -> None:
+    found = launches(f"def main():\n    a = np.zeros(128)\n    {text}\n    k[1, 32](a, np.zeros(3), 1)\n")
+    assert shapes(found[-1])["a"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["print(a)", "len(a)", "a.copy()", "print(f'{a.sum()} {a.shape}')", "a.fill(3)", "np.add(a, 1, out=a)", "a[0] = 1"],
+)
+def test_a_shape_survives_reads_and_writes_of_elements(text: str) -> None:
+    assert shapes(only(f"def main():\n    a = np.zeros(128)\n    {text}\n    k[1, 32](a, a, 1)\n"))["a"] == (128,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.add(a, 1, out=a)",
+        "np.add(a, 1, a)",
+        "np.add.at(a, [0], 2)",
+        "a.flat[0] = 3",
+        "f = lambda: a.put(0, 3); f()",
+        "memoryview(a)[0] = 3",
+        "x, *y = [a]; x[0] = 3",
+        "s = {'k': a}; s['k'][0] = 3",
+        "(q := a)[0] = 3",
+        "for a[0] in range(2, 4): pass",
+        "assert len(np.unique(a)) == 4",
+    ],
+)
+def test_contents_survive_only_what_is_known_to_keep_them(text: str) -> None:
+    host = f"def main():\n    a = np.array([1, 1, 0, 2])\n    {text}\n    k[1, 32](a, np.zeros(3), 1)\n"
+    found = only(host).arguments["a"]
+    assert not isinstance(found, HostArray) or found.contents is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n = 64; print(n := 100)",
+        "n = 64\n    match [100]:\n        case [n]:\n            pass",
+        "d = [[64]]; e = d[0]; e[0] = 100; n = d[0][0]",
+        "d = {'n': 64}; f = d.update; f(n=100); n = d['n']",
+        "d = [64]; (e := d)[0] = 100; n = d[0]",
+        "d = [64]; x, *y = [d]; x[0] = 100; n = d[0]",
+        "c = C(); c.n = 64; vars(c).update(n=100); n = c.n",
+        "C.n = 100; n = C().n",
+        "n = 64\n    from elsewhere import n",
+    ],
+)
+def test_numbers_survive_only_what_is_known_to_keep_them(text: str) -> None:
+    host = f"class C:\n    n = 64\ndef main():\n    {text}\n    k[1, 32](np.zeros(3), np.zeros(3), n)\n"
+    assert only(host).arguments["n"] is None
+
+
+def test_a_comprehension_binds_its_own_name() -> None:
+    found = only("n = 64\nl = [np.zeros(n) for n in (3, 5)]\nk[1, 32](l[0], l[1], n)")
+    assert shapes(found) == {"a": (3,), "b": (5,), "n": 64}
+
+
+TORCH = "import torch\ndef main():\n    x = torch.zeros(2, 64, device='cuda')\n    p = x[0]\n    "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.view(-1)[:64]",
+        "x.chunk(2)[0]",
+        "x.split(1)[0]",
+        "x.select(0, 0)",
+        "x.narrow(0, 0, 1)",
+        "x.data",
+        "next(iter(x))",
+        "torch.add(p, 1, out=p)",
+        "torch.split(x, 1)[0]",
+        "unknown(x)",
+        "x.float()[0]",
+        "(lambda z: z)(x)",
+        "p or None",
+    ],
+)
+def test_views_of_one_base_by_unknown_ways_may_meet(text: str) -> None:
+    found = only(f"{TORCH}q = {text}\n    k[1, 32](p, q, 1)\n")
+    known = found.arrays()
+    assert ("a", "b") in found.entangled or overlap(known["a"], known["b"]) is not False
+    assert ("a", "b") not in only(f"{TORCH}k[1, 32](p, x[1], 1)\n").entangled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.zeros(1).expand(64)",
+        "x.as_strided((64, 2), (1, 1))",
+        "cuda.device_array((64,), np.float32, strides=(0,))",
+        "cuda.to_device(np.broadcast_to(np.zeros(1), (64,)))",
+    ],
+)
+def test_an_argument_may_overlap_itself(text: str) -> None:
+    assert ("a", "a") in only(f"{TORCH}q = {text}\n    k[1, 32](q, np.zeros(3), 1)\n").entangled
+
+
+def test_contiguous_is_the_array_or_a_copy() -> None:
+    whole = only(f"{TORCH}k[1, 32](x, x.contiguous(), 1)\n").arrays()
+    assert overlap(whole["a"], whole["b"]) is True
+    part = only(f"{TORCH}q = torch.zeros(128)\n    k[1, 32](q, q[::2].contiguous(), 1)\n").arrays()
+    assert overlap(part["a"], part["b"]) is None and part["b"].shape == (64,)
+
+
+def test_a_race_is_not_excluded_where_arguments_may_meet() -> None:
+    kernel = "from numba import cuda\nimport torch\n@cuda.jit\ndef k(a, b):\n    i = cuda.grid(1)\n    if i < a.size and i < b.size:\n        a[i] = b[i]\n"
+    for text, verdict, reason in (
+        ("p, q = x.chunk(2)\n    k[1, 64](p, x.view(-1))", Verdict.UNKNOWN, "`a` and `b` may share memory"),
+        ("k[1, 64](x.expand(64), torch.zeros(64))", Verdict.UNKNOWN, "two elements of `a` may share memory"),
+        ("k[1, 64](x, torch.zeros(64))", Verdict.PROVEN, ""),
+    ):
+        source = Source("h.py", f"{kernel}def main():\n    x = torch.zeros(64)\n    {text}\n")
+        (read,) = read_kernels(source, lambda name: None)
+        answer = check_kernel(read, read_launches(source, lambda name: None)).verdicts[Property.RACE_FREE]
+        assert answer.verdict is verdict and reason in (answer.reason or "")

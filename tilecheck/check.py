@@ -29,7 +29,7 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
 from tilecheck.report.result import FileResult
-from tilecheck.verify.cutile import check_tiles, doubt, revised
+from tilecheck.verify.cutile import check_tiles, doubts, revised
 from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
 from tilecheck.verify.tile_report import TileReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -137,7 +137,7 @@ def _threads(
     for kernel in block_kernels:
         faults = contained(partial(check_tiles, kernel, shown), lambda why: ())
         report = contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
-        threads.append(revised(report, faults, contained(partial(doubt, kernel, shown), lambda why: None)))
+        threads.append(revised(report, faults, contained(partial(doubts, kernel, shown), lambda why: {})))
         lost += faults
     return tuple(threads)
 

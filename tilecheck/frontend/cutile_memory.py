@@ -276,6 +276,7 @@ class CuTile(TileFunctions):
         value = operand if self.scalar(operand) else Opaque("scattered elements", span=span)
         if name in ("scatter", "store_advanced_indexing"):
             self._kinds_meet(view, operand, span)
+            self.lanes_meet(items, operand, span)
             self._each(view, items, mask, clipped, span, lambda at: Store(view.array, at, value, span=span))
             return Const(None, span=span)
         known = [item for item in items if item is not None]

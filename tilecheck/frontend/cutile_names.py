@@ -16,7 +16,8 @@ import libcst as cst
 
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.cutile_casts import is_wide
-from tilecheck.frontend.cutile_values import Tile, View, met, rebuilt, same_lanes, texts
+from tilecheck.frontend.cutile_lanes import told_apart
+from tilecheck.frontend.cutile_values import Tile, View, axes_of, met, rebuilt, same_lanes, texts
 from tilecheck.frontend.numba_inline import Lowering
 from tilecheck.frontend.numba_loops import assigned_below
 from tilecheck.frontend.scopes import FunctionValue
@@ -40,6 +41,7 @@ from tilecheck.ir.kernel import (
     Unary,
     walk,
 )
+from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Load, ThreadVar
 
 
@@ -195,6 +197,16 @@ class TileNames(Lowering):
         """Leave in the kernel that an index is computed in 32 bits."""
         if not isinstance(place, Const | Opaque) and not any(isinstance(part, Load | Atomic) for part in walk(place)):
             self.emit(Do(OpCall("fits_int32", (place,), span=place.span), span=place.span))
+
+    def lanes_meet(self, items: tuple[Expr | None, ...], operand: Expr, span: Span) -> None:
+        """Leave in the kernel that two lanes of a scatter may write different values to one element."""
+        known = tuple(item for item in items if item is not None)
+        tile = self.tile_of(operand)
+        lanes = tile.lanes if tile is not None else None
+        same = tile is None or (lanes is not None and (not axes_of(lanes) or show(lanes) in map(show, known)))
+        if not same and len(known) == len(items) and not told_apart(known):
+            loads = any(isinstance(part, Load) for part in walk(*known))
+            self.emit(Do(OpCall("lanes_apart", () if loads else known, span=span), span=span))
 
     # ---- where ways part and meet
 

@@ -24,6 +24,7 @@ from tilecheck.frontend.host_arrays import (
     array_method,
     dtype_name,
 )
+from tilecheck.frontend.launch_effects import PLAIN_ATTRIBUTES, made_of
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -41,7 +42,8 @@ from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
 
 Lookup = Callable[[str], object]
-CallHook = Callable[[cst.Call], object]
+# Evaluates calls, and whatever else is beyond `fold`.
+CallHook = Callable[[cst.BaseExpression], object]
 
 _BINARY: dict[type[cst.BaseBinaryOp], Callable[..., object]] = {
     cst.Add: operator.add,
@@ -157,7 +159,9 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
         case cst.Dict(elements=entries):
             return _dict(entries, lookup, call)
         case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
-            return attribute_of(fold(base, lookup, call), attribute)
+            owner = fold(base, lookup, call)
+            got = attribute_of(owner, attribute)
+            return made_of(owner) if got is UNKNOWN and call is not None and attribute not in PLAIN_ATTRIBUTES else got
         case cst.UnaryOperation(operator=sign, expression=inner):
             return _unary(sign, fold(inner, lookup, call))
         case cst.BinaryOperation(left=left, operator=op, right=right):
@@ -179,21 +183,23 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
         case cst.BooleanOperation(left=left, operator=logic, right=right):
             first = fold(left, lookup, call)
             if not is_plain(first):
-                return UNKNOWN
+                return UNKNOWN if call is None else made_of(first, call(node))
             stops = not first if isinstance(logic, cst.And) else bool(first)
             return first if stops else fold(right, lookup, call)
         case cst.IfExp(test=test, body=body, orelse=orelse):
             chosen = fold(test, lookup, call)
             if not is_plain(chosen):
-                return UNKNOWN
+                return UNKNOWN if call is None else call(node)
             return fold(body if chosen else orelse, lookup, call)
-        case cst.ListComp(elt=element, for_in=loop) | cst.GeneratorExp(elt=element, for_in=loop):
-            return _comprehension(element, loop, lookup, call)
+        case cst.ListComp(elt=element, for_in=loop) | cst.GeneratorExp(elt=element, for_in=loop) if call is None:
+            return _comprehension(element, loop, lookup)
         case cst.Subscript(value=base, slice=elements):
-            return _subscript(fold(base, lookup, call), [_index(element.slice, lookup, call) for element in elements])
+            owner = fold(base, lookup, call)
+            got = _subscript(owner, [_index(element.slice, lookup, call) for element in elements])
+            return made_of(owner) if got is UNKNOWN and call is not None else got
         case cst.Call():
             return fold_call(node, lookup) if call is None else call(node)
-    return UNKNOWN
+    return UNKNOWN if call is None else call(node)
 
 
 def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook | None) -> object:
@@ -207,9 +213,9 @@ def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook
     return result
 
 
-def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Lookup, call: CallHook | None) -> object:
+def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Lookup) -> object:
     """A list over one plain sequence, conditions and nesting left aside."""
-    items = fold(loop.iter, lookup, call)
+    items = fold(loop.iter, lookup)
     if loop.ifs or loop.inner_for_in is not None or not isinstance(loop.target, cst.Name):
         return UNKNOWN
     if not isinstance(items, range | list | tuple) or len(items) > _MAX_ITEMS:
@@ -221,7 +227,7 @@ def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Looku
         def inner(text: str, item: object = item) -> object:
             return item if text == name else lookup(text)
 
-        result.append(fold(element, inner, call))
+        result.append(fold(element, inner))
     return result
 
 

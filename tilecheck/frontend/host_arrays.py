@@ -42,18 +42,20 @@ def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[s
     if name in ("copy", "copy_to_host"):
         return array.fresh()
     if name in ("ravel", "flatten"):
-        shape = (array.size,)
-        return replace(array, shape=shape) if array.contiguous() else HostArray(shape, array.dtype, host=array.host)
+        if array.contiguous() and name == "ravel":
+            return replace(array, shape=(array.size,))
+        return HostArray((array.size,), array.dtype, None, array.host, array.buffer, None)
     if name == "reshape":
         extents = shape_of(args[0] if len(args) == 1 else tuple(args))
         if extents is None:
-            return HostArray(None, array.dtype, host=array.host)
+            return replace(array, shape=None, strides=None, offset=None, contents=None)
         shape_with_rest = _fill_rest(args[0] if len(args) == 1 else tuple(args), extents, array.size)
         if array.contiguous():
             return replace(array, shape=shape_with_rest)
-        return HostArray(shape_with_rest, array.dtype, host=array.host)
+        return HostArray(shape_with_rest, array.dtype, None, array.host, array.buffer, None)
     if name == "view":
-        return replace(array, dtype=dtype_name(args[0]) if args else array.dtype, shape=None, contents=None)
+        dtype = dtype_name(args[0]) if args else array.dtype
+        return replace(array, dtype=dtype, shape=None, contents=None, offset=None, strides=None)
     return _torch_method(array, name, args)
 
 
@@ -206,7 +208,17 @@ _DEVICE = frozenset({"device_array", "pinned_array", "mapped_array", "managed_ar
 
 
 def array_call(path: str, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
-    """The array that a call of the library function `path` makes, None if it makes none that we know."""
+    """The array that a call of the library function `path` makes, None if it makes none that we know.
+
+    Unless it is row-major for sure its steps are unknown.
+    """
+    made = _array_call(path, args, kwargs)
+    if made is None or made.shape is None or kwargs.get("order", "C") in ("C", None):
+        return made
+    return replace(made, strides=(None,) * len(made.shape))
+
+
+def _array_call(path: str, args: list[object], kwargs: dict[str, object]) -> HostArray | None:
     head, _, name = path.rpartition(".")
     first = args[0] if args else kwargs.get("shape", kwargs.get("ary", kwargs.get("obj")))
     if head in ("numpy", "cupy"):
@@ -216,15 +228,17 @@ def array_call(path: str, args: list[object], kwargs: dict[str, object]) -> Host
     if head == "numpy.random" or head.startswith("numpy.random."):
         return _random_call(name, args, kwargs)
     if head == "numba.cuda":
+        if name in _DEVICE and kwargs.get("strides") is not None:
+            return None
         if name in _DEVICE:
             dtype = dtype_name(args[1] if len(args) > 1 else kwargs.get("dtype", "float64"))
             return HostArray(shape_of(first), dtype, host=name == "pinned_array")
         if name in ("to_device", "as_cuda_array") and isinstance(first, HostArray):
             return first.fresh(host=False) if name == "to_device" else replace(first, host=False)
         if name == "device_array_like" and isinstance(first, HostArray):
-            return HostArray(first.shape, first.dtype, host=False)
+            return first.fresh(host=False).vague()
         if name.endswith("_array_like") and isinstance(first, HostArray):
-            return HostArray(first.shape, first.dtype, host=name.startswith("pinned"))
+            return first.fresh(host=name.startswith("pinned")).vague()
         if name in _DEVICE or name in ("to_device", "device_array_like"):
             return HostArray(None, host=False)
     if head == "tilecheck":
@@ -271,7 +285,8 @@ def _numpy_call(
     if name.removesuffix("_like") in _FILLED and name.endswith("_like") and isinstance(first, HostArray):
         dtype = first.dtype if dtype_given is None else dtype_name(dtype_given)
         filled = _FILLED[name.removesuffix("_like")]
-        return HostArray(first.shape, dtype, None if filled is None else Contents(filled), host)
+        contents = None if filled is None else Contents(filled)
+        return replace(first.fresh(host=host), dtype=dtype, contents=contents)
     if name == "arange":
         return _arange(args, kwargs, host=host)
     if name == "linspace":
@@ -317,7 +332,7 @@ def torch_call(name: str, first: object, args: list[object], kwargs: dict[str, o
             value = args[1] if len(args) > 1 and isinstance(args[1], int) else None
         return HostArray(shape_of(whole), dtype, None if value is None else Contents(value), host=False)
     if name.removesuffix("_like") in _TORCH_FILLED and isinstance(first, HostArray):
-        return HostArray(first.shape, first.dtype if given is None else dtype, host=False)
+        return replace(first.fresh(host=False).vague(), dtype=first.dtype if given is None else dtype)
     if name == "arange":
         counted = _arange(args, kwargs, host=False)
         return counted if given is not None or counted.dtype != "float64" else replace(counted, dtype="float32")
@@ -329,10 +344,15 @@ def torch_call(name: str, first: object, args: list[object], kwargs: dict[str, o
 
 def _torch_method(array: HostArray, name: str, args: list[object]) -> object:
     """Methods that only torch tensors have, UNKNOWN for the rest."""
-    if name in ("cuda", "contiguous", "detach", "requires_grad_"):
+    if name in ("detach", "requires_grad_") or (name == "contiguous" and array.contiguous()):
         return array
+    if name == "contiguous":
+        return replace(array, offset=None, strides=None, contents=None)
+    if name == "cuda":
+        return replace(array, offset=None)
     if name == "to":
-        return array.fresh() if not args or not isinstance(args[0], Ref) else replace(array.fresh(), dtype=None)
+        dtype = array.dtype if args and isinstance(args[0], str) else None
+        return replace(array, offset=None, dtype=dtype)
     if name == "clone":
         return array.fresh()
     if name == "numel" and array.size is not None:

@@ -15,15 +15,18 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
+from tilecheck.frontend.launch_effects import arrays_in, bound_by_pattern, made_of, mentioned
 from tilecheck.frontend.launch_objects import Activation, Seen, Stop
-from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, same
+from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, imported_names, same
 from tilecheck.frontend.launch_values import FUEL
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Scope, parameters
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Derived, HostArray
 
 _DEPTH = 6
 _MAX_ROUNDS = 64
 _MAX_CALLS = 32
+# Rounds of a loop after which what it may do to values from outside is known.
+_ROUNDS_TO_SETTLE = 3
 
 
 class HostRun(HostStates):
@@ -34,16 +37,18 @@ class HostRun(HostStates):
 
         Functions may be called in any order: an array of the module that one of them writes is unknown in all.
         """
-        first = self._all_functions()
-        shared = {v.buffer for v in self.stack[0].names.values() if isinstance(v, HostArray)}
-        if self.tainted.isdisjoint(shared):
-            return first
-        self.seen = []
-        return self._all_functions()
-
-    def _all_functions(self) -> tuple[Seen, ...]:
-        self.called.clear()
         self._protected(self.module.node.body)
+        top, called = list(self.seen), set(self.called)
+        self._all_functions()
+        names = self.stack[0].names
+        shared = {array.buffer for value in names.values() for array in arrays_in(value)}
+        changed = self.tainted | self.moved.keys()
+        if self.classes_changed or shared & changed or any(id(value) in self.spoiled for value in names.values()):
+            self.seen, self.called = top, called
+            self._all_functions()
+        return tuple(self.seen)
+
+    def _all_functions(self) -> None:
         for needs_arguments in (False, True):
             for scope, node in _functions(self.module):
                 if (
@@ -54,7 +59,6 @@ class HostRun(HostStates):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
                 self._enter(scope, node)
-        return tuple(self.seen)
 
     def _protected(self, body: object) -> None:
         """Run statements; leaving them early is not a failure."""
@@ -100,8 +104,8 @@ class HostRun(HostStates):
         """Run `function`; parameters that are not given are their defaults or unknown."""
         self.called.add(function.node)
         if len(self.stack) > _DEPTH or function.scope.source is not self.module.source or self.fuel <= 0:
-            self.taint(*args, *kwargs.values())
-            return UNKNOWN
+            self.disturb(*args, *kwargs.values())
+            return made_of(*args, *kwargs.values(), folded=True)
         names: dict[str, object] = {}
         for place, param in enumerate(parameters(function.node)):
             name = param.name.value
@@ -125,7 +129,7 @@ class HostRun(HostStates):
         finally:
             self.stack.pop()
         first, *rest = activation.returned or [UNKNOWN]
-        return first if all(same(first, other) for other in rest) else UNKNOWN
+        return first if all(same(first, other) for other in rest) else made_of(first, *rest)
 
     # ---- statements
 
@@ -165,17 +169,20 @@ class HostRun(HostStates):
             case cst.Raise():
                 raise Stop("raise")
             case cst.Assert(test=test):
-                self.value(test)
+                self._guard(test, self.value(test))
             case cst.Del(target=target):
                 self._store(target, UNKNOWN)
+            case cst.Import() | cst.ImportFrom():
+                for name in imported_names(node) & self.here.names.keys():
+                    self.here.names[name] = UNKNOWN
             case _:
                 return
 
     def _augmented(self, target: cst.BaseExpression, op: cst.BaseAugOp, value: object) -> None:
         old = self.value(target)
         plain = getattr(cst, type(op).__name__.removesuffix("Assign"))
-        if isinstance(old, HostArray | list):
-            self.taint(old)
+        if isinstance(old, HostArray | list | dict | Derived):
+            self.put_in(old, value)
         elif isinstance(target, cst.Name | cst.Attribute):
             self._store(target, binary(plain, old, value))
         else:
@@ -189,13 +196,17 @@ class HostRun(HostStates):
                 starred = any(isinstance(element, cst.StarredElement) for element in elements)
                 known = isinstance(value, tuple | list) and len(value) == len(elements) and not starred
                 for index, element in enumerate(elements):
-                    self._store(element.value, value[index] if known else UNKNOWN)  # type: ignore[index]
+                    self._store(element.value, value[index] if known else made_of(value))  # type: ignore[index]
             case cst.Attribute(value=base, attr=cst.Name(value=name)):
                 owner = self.value(base)
                 if isinstance(owner, Instance):
                     owner.attributes[name] = value
+                else:
+                    if isinstance(owner, ClassValue):
+                        owner.scope.forget(name)
+                    self.moving(owner, value)
             case cst.Subscript(value=base):
-                self.taint(self.value(base))
+                self.put_in(self.value(base), value)
             case _:
                 return
 
@@ -218,12 +229,21 @@ class HostRun(HostStates):
             case cst.FunctionDef(name=name):
                 self.here.names[name.value] = FunctionValue(node, self.here.scope)
             case cst.Match():
-                before = self.snapshot()
-                self._branches(before, [*(case.body.body for case in node.cases), ()])
+                subject = made_of(self.value(node.subject))
+                captured = {name for case in node.cases for name in bound_by_pattern(case.pattern)}
+                self.here.names.update(dict.fromkeys(captured, subject))
+                self._branches(self.snapshot(), [*(case.body.body for case in node.cases), ()])
+            case cst.ClassDef(name=name) if len(self.stack) > 1:
+                self.here.names[name.value] = UNKNOWN
             case _:
                 return
 
     # ---- branches
+
+    def _guard(self, node: cst.BaseExpression, value: object) -> None:
+        """What comes next may be for other contents only of the arrays that an unknown condition mentions."""
+        if not (value is None or isinstance(value, int | float | str | tuple)):
+            self.taint(*(self.lookup(name) for name in sorted(mentioned(node))))
 
     def _if(self, node: cst.If) -> None:
         test = self.value(node.test)
@@ -237,6 +257,7 @@ class HostRun(HostStates):
         elif test is None or isinstance(test, int | float | str | tuple):
             self._suite(node.body.body if test else other)
         else:
+            self._guard(node.test, test)
             self._branches(self.snapshot(), [node.body.body, other])
 
     def _branches(self, before: State, bodies: Sequence[object]) -> None:
@@ -277,6 +298,8 @@ class HostRun(HostStates):
             out = [] if left is not None else [after]
             for handler in node.handlers:
                 self.restore(middle)
+                if handler.name is not None and isinstance(handler.name.name, cst.Name):
+                    self.here.names[handler.name.name.value] = UNKNOWN
                 try:
                     self._suite(handler.body.body)
                 except Stop:
@@ -348,12 +371,16 @@ class HostRun(HostStates):
         changed, attributes = assigned_names(node)
         self.havoc(changed, attributes)
         self.taint(*(v for at in self.stack for v in at.names.values() if isinstance(v, HostArray | list)))
-        self.loops.append(Loop())
-        try:
-            self._round(body)
-        finally:
-            self.loops.pop()
-        self.havoc(changed, attributes)
+        for _ in range(_ROUNDS_TO_SETTLE):
+            before = len(self.moved), len(self.spoiled), len(self.tainted)
+            self.loops.append(Loop())
+            try:
+                self._round(body)
+            finally:
+                self.loops.pop()
+            self.havoc(changed, attributes)
+            if before == (len(self.moved), len(self.spoiled), len(self.tainted)):
+                return
 
 
 def _required(node: cst.FunctionDef) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from tilecheck.frontend.launch_effects import bound_by_pattern, made_of
 from tilecheck.frontend.launch_values import HostValues, KernelOf
 from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
@@ -89,7 +90,7 @@ def agreed(versions: list[dict[str, object]]) -> dict[str, object]:
     for other in rest:
         for name in {**result, **other}:
             if not same(result.get(name, UNKNOWN), other.get(name, UNKNOWN)):
-                result[name] = UNKNOWN
+                result[name] = made_of(result.get(name), other.get(name))
     return result
 
 
@@ -115,6 +116,8 @@ def assigned_names(node: cst.CSTNode) -> tuple[set[str], set[str]]:
         elif isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
                 bind(element.value)
+        elif isinstance(target, cst.StarredElement):
+            bind(target.value)
 
     def visit(at: cst.CSTNode) -> None:
         if isinstance(at, cst.Assign):
@@ -122,10 +125,32 @@ def assigned_names(node: cst.CSTNode) -> tuple[set[str], set[str]]:
                 bind(target.target)
         elif isinstance(at, cst.AnnAssign | cst.AugAssign | cst.For | cst.NamedExpr):
             bind(at.target)
-        elif isinstance(at, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+        elif isinstance(at, cst.AsName):
+            bind(at.name)
+        elif isinstance(at, cst.Import | cst.ImportFrom):
+            names.update(imported_names(at))
+        elif isinstance(at, cst.MatchCase):
+            names.update(bound_by_pattern(at.pattern))
+        elif isinstance(at, cst.FunctionDef | cst.ClassDef):
+            names.add(at.name.value)
+            return
+        elif isinstance(at, cst.Lambda):
             return
         for child in parts(at):
             visit(child)
 
     visit(node)
     return names, attributes
+
+
+def imported_names(node: cst.Import | cst.ImportFrom) -> set[str]:
+    """The names that an import binds, those of `import *` aside."""
+    names: set[str] = set()
+    for alias in node.names if not isinstance(node.names, cst.ImportStar) else ():
+        first: cst.BaseExpression = alias.name
+        while isinstance(first, cst.Attribute):
+            first = first.value
+        bound = first if alias.asname is None else alias.asname.name
+        if isinstance(bound, cst.Name):
+            names.add(bound.value)
+    return names

@@ -1,96 +1,65 @@
 """Values of host code on its way to a launch: names, expressions, calls, and the launches themselves.
 
-`HostValues` evaluates expressions over the activations of a run (`launch_run.py` runs the statements). Arrays whose
-contents may have been written are `tainted`, lists that may have been changed `spoiled`: from then on their contents
-are unknown.
+`HostValues` evaluates expressions over the activations of a run (`launch_run.py` runs the statements). What may have
+happened to arrays and containers meanwhile is kept by `launch_memory.py`.
 """
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.fold import attribute_of, call_ref, fold, module_scope
+from tilecheck.frontend.fold import attribute_of, call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
-from tilecheck.frontend.launch_objects import Activation, Configured, Contracted, Cut, Jitted, Op, Seen
+from tilecheck.frontend.launch_effects import (
+    READING_BUILTINS,
+    Effect,
+    bound_by_expressions,
+    effect,
+    made_of,
+    mentioned,
+    outcome,
+    walk,
+)
+from tilecheck.frontend.launch_memory import HostMemory
+from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
     FunctionValue,
     Instance,
     Method,
-    ModuleValue,
     Ref,
     Resolve,
     parameters,
 )
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Derived, HostArray
 
 FUEL = 20_000
 # The decorator's options of a kernel, None for a function that is none; `block` says that it has a launch contract.
 KernelOf = Callable[[FunctionValue], Mapping[str, object] | None]
-_REBOUND = re.compile(r"^\s+(?:global|nonlocal)\s+([\w, ]+)$", re.MULTILINE)
-_WRITERS = (
-    Ref("numpy.copyto"),
-    Ref("numpy.random.shuffle"),
-    Ref("numpy.put"),
-    Ref("numpy.place"),
-    Ref("numpy.fill_diagonal"),
-)
-_LIBRARIES = ("numpy.", "numba.cuda.", "builtins.", "math.", "torch.", "cuda.tile.")
-_READ_ONLY_METHODS = frozenset(
-    {"copy", "astype", "sum", "mean", "min", "max", "copy_to_host", "reshape", "ravel", "view"}
-)
+_MOST_ROUNDS = 1024
 
 
-class HostValues(ABC):
+class HostValues(HostMemory):
     """The state of a run, and what expressions are worth in it."""
 
     def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
-        self.module = module_scope(source, resolve)
+        super().__init__(source, resolve)
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
-        self.tainted: set[int] = set()
-        self.spoiled: dict[int, object] = {}
-        self.stack: list[Activation] = [Activation(self.module, {}, None, None)]
-        found = _REBOUND.findall(source.text)
-        self.rebound = frozenset(name.strip() for names in found for name in names.split(","))
 
     @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
 
-    # ---- names and expressions
-
-    @property
-    def here(self) -> Activation:
-        return self.stack[-1]
-
-    def lookup(self, name: str) -> object:
-        """The value of `name` here and now."""
-        if name in self.rebound:
-            return UNKNOWN
-        at: Activation | None = self.here
-        while at is not None:
-            if name in at.names:
-                return self.fresh(at.names[name])
-            at = at.outer
-        return self.fresh(self.here.scope.lookup(name))
-
-    def fresh(self, value: object) -> object:
-        """`value` without what may have changed since."""
-        if isinstance(value, HostArray) and value.buffer in self.tainted:
-            return value.vague()
-        if isinstance(value, list | dict) and id(value) in self.spoiled:
-            return UNKNOWN
-        return value
+    # ---- expressions
 
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
@@ -98,9 +67,67 @@ class HostValues(ABC):
             configured = self._configured(node)
             if configured is not None:
                 return configured
-        return self.fresh(fold(node, self.lookup, self._call))
+        for name in bound_by_expressions(node):
+            self.here.names[name] = UNKNOWN
+        return self.fresh(fold(node, self.lookup, self._beyond))
 
     # ---- calls
+
+    def _beyond(self, node: cst.BaseExpression) -> object:
+        """The value of what folding leaves aside: calls, comprehensions, and expressions that are not followed."""
+        if isinstance(node, cst.Call):
+            return self._call(node)
+        if isinstance(node, cst.FormattedString):
+            for part in walk(node):
+                if isinstance(part, cst.FormattedStringExpression):
+                    self.value(part.expression)
+            return UNKNOWN
+        if isinstance(node, cst.ListComp | cst.GeneratorExp):
+            items = self._comprehension(node)
+            if items is not None:
+                return items
+        if isinstance(node, cst.NamedExpr):
+            made = made_of(self.value(node.value))
+            if isinstance(node.target, cst.Name):
+                self.here.names[node.target.value] = made
+            return made
+        values = [self.lookup(name) for name in sorted(mentioned(node))]
+        if any(self._opaque(at) for at in walk(node)):
+            self.disturb(*values)
+            values = [self.lookup(name) for name in sorted(mentioned(node))]
+        return made_of(*values)
+
+    def _opaque(self, node: cst.CSTNode) -> bool:
+        """Whether `node`, of which it is not known if it runs, may change a value that it mentions."""
+        if isinstance(node, cst.Call):
+            callee = self._function(node.func) if isinstance(node.func, cst.Name) else UNKNOWN
+            return not (isinstance(callee, Ref) and effect(callee, None, "", 0, {}) is Effect.READS)
+        return isinstance(node, cst.Lambda | cst.Await | cst.NamedExpr | cst.Yield)
+
+    def _function(self, node: cst.BaseExpression) -> object:
+        """What is called by a name or an expression."""
+        found = self.value(node)
+        if found is UNKNOWN and isinstance(node, cst.Name) and node.value in READING_BUILTINS:
+            return Ref(f"builtins.{node.value}") if self.is_builtin(node.value) else UNKNOWN
+        return found
+
+    def _comprehension(self, node: cst.ListComp | cst.GeneratorExp) -> list[object] | None:
+        """A list over one plain sequence; None with conditions, nesting, or a sequence that is not known."""
+        loop = node.for_in
+        if loop.ifs or loop.inner_for_in is not None or not isinstance(loop.target, cst.Name):
+            return None
+        items = self.value(loop.iter)
+        if not isinstance(items, range | list | tuple) or len(items) > _MOST_ROUNDS:
+            return None
+        outside = dict(self.here.names)
+        result: list[object] = []
+        for item in list(items):
+            self.here.names[loop.target.value] = item
+            result.append(self.value(node.elt))
+        self.here.names.pop(loop.target.value, None)
+        if loop.target.value in outside:
+            self.here.names[loop.target.value] = outside[loop.target.value]
+        return result
 
     def _call(self, node: cst.Call) -> object:
         func = node.func
@@ -116,7 +143,7 @@ class HostValues(ABC):
                 return ours
             callee = attribute_of(owner, name)
         else:
-            callee = self.value(func)
+            callee = self._function(func)
         if isinstance(callee, Configured):
             return self._launch(callee, node)
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
@@ -129,8 +156,8 @@ class HostValues(ABC):
         positional, keyword = self._arguments(node)
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
-                self.taint(*positional)
-                return UNKNOWN
+                self.disturb(*positional, *keyword.values())
+                return made_of(*positional, *keyword.values())
             return self._user_call(callee, positional, keyword)
         values = (*positional, *keyword.values())
         stale = any(isinstance(v, HostArray) and v.buffer in self.tainted for v in (owner, *values))
@@ -140,10 +167,18 @@ class HostValues(ABC):
             result = array_method(owner, name, positional, keyword)
         else:
             result = UNKNOWN
-        if not _harmless(callee, owner, name):
-            self.taint(*values)
-            if not isinstance(owner, Ref | ModuleValue):
-                self.taint(owner)
+        done = effect(callee, owner, name, len(positional), keyword)
+        if done is Effect.ANYTHING and isinstance(owner, list | dict):
+            self.put_in(owner, *values)
+        elif done is Effect.ANYTHING:
+            self.disturb(callee, owner, *values)
+        elif done is Effect.WRITES:
+            self.taint(owner, *values)
+        loose = any(isinstance(value, Derived) and value.folded for value in values)
+        if loose and isinstance(result, HostArray) and result.shape is None:
+            result = UNKNOWN
+        if result is UNKNOWN or "out" in keyword or "to" in keyword:
+            result = outcome(callee, owner, name, tuple(self.fresh(value) for value in values))
         return result.vague() if stale and isinstance(result, HostArray) else result
 
     def _arguments(self, node: cst.Call) -> tuple[list[object], dict[str, object]]:
@@ -219,6 +254,9 @@ class HostValues(ABC):
                 return Jitted(kernel if kernel is not None else value)  # type: ignore[arg-type]
         return Ref("numba.cuda.jit()")
 
+    def is_kernel(self, function: FunctionValue) -> bool:
+        return self.kernel_of(function) is not None
+
     def _kernel(self, value: object) -> FunctionValue | None:
         """The kernel that `value` is, None if it is none."""
         if isinstance(value, Jitted):
@@ -249,7 +287,7 @@ class HostValues(ABC):
         for argument in node.args:
             value = self.value(argument.value)
             if argument.star == "*":
-                arguments.extend(value if isinstance(value, tuple | list) else [UNKNOWN] * 32)
+                arguments.extend(value if isinstance(value, tuple | list) else [made_of(value)] * 32)
             elif isinstance(value, Ref) or argument.keyword is None:
                 arguments.append(value)
         self._see(configured, node, tuple(arguments))
@@ -300,21 +338,6 @@ class HostValues(ABC):
             return self.call_function(callee.function, [callee.owner, *args], kwargs)
         return self.call_function(callee, args, kwargs)
 
-    def taint(self, *values: object) -> None:
-        """Something unknown may have written these."""
-        for value in values:
-            if isinstance(value, HostArray):
-                self.tainted.add(value.buffer)
-            elif isinstance(value, tuple):
-                self.taint(*value)
-            elif isinstance(value, list | dict):
-                self.taint(*(value if isinstance(value, list) else value.values()))
-                self.spoiled[id(value)] = value
-            elif isinstance(value, Instance):
-                for name in value.attributes:
-                    self.taint(value.attributes[name])
-                    value.attributes[name] = UNKNOWN
-
 
 def _fields(cls: ClassValue) -> list[str]:
     """The annotated names of a class body: the parameters of a dataclass or named tuple."""
@@ -325,10 +348,3 @@ def _fields(cls: ClassValue) -> list[str]:
                 if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
                     found.append(small.target.value)
     return found
-
-
-def _harmless(callee: object, owner: object, name: str) -> bool:
-    """Whether a call writes none of its arguments: library functions do not, nor do methods known to only read."""
-    if isinstance(callee, Ref):
-        return callee.path.startswith(_LIBRARIES) and callee not in _WRITERS
-    return isinstance(owner, HostArray) and name in _READ_ONLY_METHODS

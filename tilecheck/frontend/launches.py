@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.launch_effects import arrays_in
 from tilecheck.frontend.launch_objects import Seen
 from tilecheck.frontend.launch_run import HostRun
 from tilecheck.frontend.numba import Found, decorated, find
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Derived, HostArray
 
 Extents3 = tuple[int | None, int | None, int | None]
 Argument = HostArray | int | float | bool | None
@@ -30,6 +31,8 @@ class Launch:
 
     `grid` and `block` are in x, y, z; an entry, or all of it, is None where it is not known. An argument is a
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
+    `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
+    array whose elements may share memory with one another.
     """
 
     kernel: Span
@@ -40,6 +43,7 @@ class Launch:
     dynamic_shared: int | None = 0
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     forall: int | None = None
+    entangled: tuple[tuple[str, str], ...] = ()
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
@@ -119,7 +123,8 @@ def _facts(launch: Launch) -> tuple[object, ...]:
             )
         else:
             arguments.append((name, type(value), repr(value)))
-    return (launch.kernel, launch.span, launch.grid, launch.block, launch.dynamic_shared, tuple(arguments))
+    extents = (launch.grid, launch.block, launch.dynamic_shared)
+    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled)
 
 
 def _launch(seen: Seen, source: Source) -> Launch:
@@ -140,7 +145,21 @@ def _launch(seen: Seen, source: Source) -> Launch:
         dynamic_shared=seen.dynamic if isinstance(seen.dynamic, int) else None,
         arguments=arguments,
         forall=seen.forall if isinstance(seen.forall, int) else None,
+        entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
     )
+
+
+def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """The pairs of arguments that may meet in memory by a way that was not followed."""
+    reach = {name: {a.buffer for a in arrays_in(value) if not a.host} for name, value in arguments.items()}
+    found = [(name, name) for name, value in arguments.items() if isinstance(value, Derived) and value.folded]
+    listed = list(arguments.items())
+    for place, (name, value) in enumerate(listed):
+        for other, with_value in listed[place + 1 :]:
+            derived = isinstance(value, Derived) or isinstance(with_value, Derived)
+            if derived and not reach[name].isdisjoint(reach[other]):
+                found.append((name, other))
+    return tuple(found)
 
 
 def extents(value: object) -> Extents3:

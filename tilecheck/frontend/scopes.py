@@ -106,7 +106,7 @@ _CANONICAL = (
     ("tilecheck.surface.unsafe", "tilecheck"),
     ("tilecheck.surface.kernel", "tilecheck"),
 )
-_GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)$", re.MULTILINE)
+_GLOBAL = re.compile(r"(?:^|[:;])[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 _OPAQUE_ROOTS = frozenset({"numba", "numba_cuda", "numpy", "math", "operator", "tilecheck", "cuda", "cupy", "torch"})
 
 
@@ -208,6 +208,11 @@ class Scope:
             values = [self._value(binding) for binding in self.bindings[name]]
             self._cache[name] = _agreed(values)
         return self._cache[name]
+
+    def forget(self, name: str) -> None:
+        """`name` may have been bound from outside this body."""
+        self.bindings.setdefault(name, []).append(Binding(None))
+        self._cache[name] = UNKNOWN
 
     def _value(self, binding: Binding) -> object:
         value = binding.value

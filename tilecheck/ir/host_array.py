@@ -63,9 +63,10 @@ class HostArray:
         return tuple(reversed(result))
 
     def fresh(self, *, host: bool = True) -> HostArray:
-        """A copy in a buffer of its own."""
-        contents = self.contents if self.contiguous() else None
-        return HostArray(self.shape, self.dtype, contents, host)
+        """A copy in a buffer of its own; whether it keeps the layout of what is not row-major is not known."""
+        if self.contiguous() or self.shape is None or len(self.shape) == 1:
+            return HostArray(self.shape, self.dtype, self.contents if self.contiguous() else None, host)
+        return HostArray(self.shape, self.dtype, None, host, strides=(None,) * len(self.shape))
 
     def contiguous(self) -> bool:
         return self.strides is None
@@ -139,6 +140,17 @@ class HostArray:
             return None
         first = (view.offset - self.offset) // own
         return Contents(self.contents.start + first * self.contents.step, self.contents.step * (new // own))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """Something made of `values` in a way that is not known: a view, a copy, a container of them, or a number.
+
+    `folded` says that elements of it may share memory with one another.
+    """
+
+    values: tuple[object, ...]
+    folded: bool = False
 
 
 DTYPES = {

@@ -13,9 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
+from tilecheck.frontend.cutile_lanes import told_apart
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import (
     Assign,
@@ -71,23 +73,35 @@ def _meanings(kernel: Kernel) -> tuple[dict[str, Expr], frozenset[str]]:
     return {n.target: n.value for n in assigns if times[n.target] == 1}, frozenset(wide)
 
 
-def doubt(kernel: Kernel, launches: Sequence[Launch]) -> str | None:
-    """Why what is proved of `kernel` may not hold at those of `launches` that launch it: 32 bits are not enough there."""
+def doubts(kernel: Kernel, launches: Sequence[Launch]) -> dict[Property, str]:
+    """Why what is proved of `kernel` may not hold: 32 bits are not enough at one of `launches`, or lanes may meet."""
     values, wide = _meanings(kernel)
-    return overflow_doubt(kernel, launches, values, wide)
+    found: dict[Property, str] = {}
+    for node in walk(*kernel.body):
+        if isinstance(node, OpCall) and node.op == "lanes_apart":
+            its = [each for each in launches if each.kernel == kernel.span]
+            worths = [partial(exactly, launch=each, values=values, wide=wide) for each in its]
+            if not node.args or not worths or not all(told_apart(node.args, worth) for worth in worths):
+                reason = f"line {node.span.line}: two lanes may write different values to one element"
+                found[Property.RACE_FREE] = reason
+    overflow = overflow_doubt(kernel, launches, values, wide)
+    if overflow is not None:
+        found |= {Property.RACE_FREE: overflow, Property.IN_BOUNDS: overflow}
+    return found
 
 
-def revised(report: SimtReport, faults: Sequence[Fault], doubtful: str | None = None) -> SimtReport:
-    """`report` in the light of what `check_tiles` and `doubt` found: a tile outside of its array may meet others' in
+def revised(
+    report: SimtReport, faults: Sequence[Fault], doubtful: Mapping[Property, str] = MappingProxyType({})
+) -> SimtReport:
+    """`report` in the light of what `check_tiles` and `doubts` found: a tile outside of its array may meet others' in
     memory, and an index that wraps is another element.
     """
     race, bounds = report.verdicts[Property.RACE_FREE], report.verdicts[Property.IN_BOUNDS]
     met = next((fault for fault in faults if fault.rule == "data-race" and fault.kernel == report.kernel.name), None)
     answers = dict(report.verdicts)
-    if doubtful is not None:
-        for shown in (Property.RACE_FREE, Property.IN_BOUNDS):
-            if answers[shown].verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
-                answers[shown] = Answer(Verdict.UNKNOWN, reason=doubtful)
+    for shown, reason in doubtful.items():
+        if answers[shown].verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):
+            answers[shown] = Answer(Verdict.UNKNOWN, reason=reason)
     if met is not None:
         answers[Property.RACE_FREE] = Answer(Verdict.REFUTED, reason=f"line {met.span.line}")
     elif bounds.verdict is Verdict.REFUTED and race.verdict in (Verdict.PROVEN, Verdict.PROVEN_GIVEN):

@@ -176,10 +176,18 @@ def _share_buffers(run: Run, env: dict[str, Value], launch: Launch) -> None:
                 _either(run, name, other)
             elif overlap(one, two) is not False:
                 _windows(run, env, (name, one), (other, two))
+    for name, other in launch.entangled:
+        if not (isinstance(env.get(name), View) and isinstance(env.get(other), View)):
+            continue
+        what = f"`{name}` and `{other}` may" if name != other else f"two elements of `{name}` may"
+        for array in dict.fromkeys((run.arrays[name], run.arrays[other])):
+            run.gap(f"{what} share memory", run.kernel.body[0], Property.RACE_FREE, array=array)
 
 
 def _same(one: HostArray, two: HostArray) -> bool:
-    return one.shape is not None and one.shape == two.shape and one.offset == two.offset and one.steps() == two.steps()
+    if one.shape is None or one.offset is None or one.shape != two.shape or one.offset != two.offset:
+        return False
+    return one.steps() == two.steps() and None not in one.steps()
 
 
 def _either(run: Run, name: str, other: str) -> None:
@@ -193,7 +201,8 @@ def _windows(run: Run, env: dict[str, Value], first: tuple[str, HostArray], seco
     (name, one), (other, two) = first, second
     starts = _starts(one), _starts(two)
     whole_one, whole_two = run.arrays[name], run.arrays[other]
-    if starts[0] is None or starts[1] is None or len(starts[0]) != len(starts[1]):
+    askew = one.shape is None or two.shape is None or (len(one.shape) > 1 and one.steps() != two.steps())
+    if askew or starts[0] is None or starts[1] is None or len(starts[0]) != len(starts[1]):
         node = run.kernel.body[0]
         for array in (whole_one, whole_two):
             run.gap(f"`{name}` and `{other}` share memory", node, Property.RACE_FREE, array=array)

@@ -1,0 +1,220 @@
+"""What calls of host code may do to the values they meet: nothing, write elements, or anything at all.
+
+Invariant: the lists are of what is known to be harmless. A method or function that is not listed may resize an array,
+rebind its memory, or change a container, so that all facts about the values it gets are dropped.
+
+Worked example: `x.sum()` changes nothing, `x.fill(0)` writes elements, `x.resize(64)` is not listed and drops the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+import libcst as cst
+
+from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref
+from tilecheck.frontend.syntax import parts
+from tilecheck.ir.host_array import Derived, HostArray
+
+
+class Effect(IntEnum):
+    """What a call may do to the values that it gets, from least to most."""
+
+    READS = 0
+    WRITES = 1
+    ANYTHING = 2
+
+
+# Attributes that are numbers, dtypes and the like: no way back to the memory of the array.
+PLAIN_ATTRIBUTES = frozenset(
+    {"shape", "size", "ndim", "dtype", "nbytes", "itemsize", "strides", "device", "is_cuda", "is_host"}
+)
+# Methods that only read, and whose result shares no memory with the array.
+_COPIES = frozenset(
+    {"copy", "clone", "copy_to_host", "sum", "mean", "min", "max", "item", "tolist", "any", "all", "argmax", "argmin"}
+    | {"std", "var", "prod", "dot", "numel", "size", "dim", "stride", "is_contiguous", "element_size", "nonzero"}
+    | {"cumsum", "argsort", "get", "repeat", "double", "astype"}
+)
+# Methods that only read; their result may be a view, no two elements of which share memory.
+_VIEWS = frozenset(
+    {"view", "reshape", "ravel", "flatten", "transpose", "permute", "swapaxes", "movedim", "t", "squeeze", "unsqueeze"}
+    | {
+        "chunk",
+        "split",
+        "select",
+        "narrow",
+        "unbind",
+        "contiguous",
+        "cuda",
+        "cpu",
+        "to",
+        "float",
+        "int",
+        "long",
+        "half",
+    }
+    | {"detach", "requires_grad_", "numpy", "view_as", "reshape_as", "diagonal"}
+)
+# Methods that only read; elements of their result may share memory.
+_FOLDED = frozenset({"expand", "expand_as", "as_strided", "unfold", "broadcast_to"})
+_ELEMENT_WRITERS = frozenset(
+    {"fill", "put", "sort", "partition", "itemset", "copy_to_device", "__setitem__", "fill_", "zero_", "add_", "sub_"}
+    | {"mul_", "div_", "copy_", "normal_", "uniform_", "random_", "clamp_", "index_fill_", "masked_fill_", "scatter_"}
+)
+_CONTAINER_READERS = frozenset({"get", "items", "keys", "values", "index", "count", "copy"})
+READING_BUILTINS = frozenset(
+    {"print", "len", "int", "float", "bool", "str", "repr", "min", "max", "abs", "round", "sum", "divmod", "pow"}
+    | {"tuple", "list", "dict", "set", "range", "zip", "enumerate", "reversed", "sorted", "isinstance", "type", "any"}
+    | {"all", "id", "iter", "next", "memoryview", "hasattr", "callable", "format", "slice"}
+)
+_LIBRARIES = ("numba.cuda.", "math.", "cuda.tile.")
+_ARRAY_LIBRARIES = ("numpy.", "cupy.", "torch.")
+# Functions of array libraries that read their arguments, and how many they take before the one that they write to.
+_READING_FUNCTIONS = {
+    **dict.fromkeys(
+        ("add", "subtract", "multiply", "divide", "maximum", "minimum", "mod", "power", "matmul", "dot"), 2
+    ),
+    **dict.fromkeys(("sin", "cos", "exp", "log", "sqrt", "abs", "square", "negative"), 1),
+    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "cumsum", "argmax", "argmin", "any", "all"), 2),
+    **dict.fromkeys(("array", "asarray", "ascontiguousarray", "asfortranarray", "as_tensor", "from_numpy"), 9),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like", "zeros", "ones", "empty", "full"), 9),
+    **dict.fromkeys(
+        ("arange", "linspace", "where", "roll", "flip", "unique", "sort", "argsort", "copy", "array_equal"), 9
+    ),
+    **dict.fromkeys(
+        ("allclose", "isclose", "equal", "array_equiv", "ravel", "reshape", "split", "chunk", "transpose"), 9
+    ),
+    **dict.fromkeys(("broadcast_to", "concatenate", "stack", "hstack", "vstack", "repeat", "tile", "tril", "triu"), 9),
+    **dict.fromkeys(("asnumpy", "shape", "size", "ndim", "nonzero", "count_nonzero", "bincount", "diff", "isnan"), 9),
+}
+_APART_FUNCTIONS = frozenset(
+    {"ravel", "reshape", "split", "chunk", "transpose", "flip", "as_tensor", "from_numpy", "asarray", "where", "roll"}
+)
+
+
+def effect(callee: object, owner: object, name: str, count: int, keyword: dict[str, object]) -> Effect:
+    """What a call does to its owner and arguments; `count` is the number of positional ones."""
+    if isinstance(callee, Ref):
+        known = _function_effect(callee.path, count)
+    elif isinstance(owner, list | dict | tuple | str):
+        known = Effect.READS if name in _CONTAINER_READERS else Effect.ANYTHING
+    elif name in _COPIES | _VIEWS | _FOLDED:
+        known = Effect.READS if isinstance(owner, HostArray | Derived) else Effect.ANYTHING
+    elif name in _ELEMENT_WRITERS and isinstance(owner, HostArray | Derived):
+        known = Effect.WRITES
+    else:
+        known = Effect.ANYTHING
+    return max(known, Effect.WRITES) if "out" in keyword or "to" in keyword else known
+
+
+def _function_effect(path: str, count: int) -> Effect:
+    head, _, name = path.rpartition(".")
+    if head == "builtins":
+        return Effect.READS if name in READING_BUILTINS else Effect.ANYTHING
+    if path == "numba.cuda.to_device":
+        return Effect.READS if count < 3 else Effect.WRITES
+    if path.startswith(_LIBRARIES) or head == "numpy.testing":
+        return Effect.READS
+    if not path.startswith(_ARRAY_LIBRARIES):
+        return Effect.ANYTHING
+    if name in _READING_FUNCTIONS and count <= _READING_FUNCTIONS[name]:
+        return Effect.READS
+    return Effect.ANYTHING if name.endswith("_") else Effect.WRITES
+
+
+def outcome(callee: object, owner: object, name: str, values: tuple[object, ...]) -> object:
+    """The value of a call whose result is not known: what it may share memory with."""
+    if isinstance(callee, Ref):
+        if callee.path.startswith("numba.cuda.") and callee.path.endswith("_array"):
+            return Derived((), folded=True)
+        apart = callee.path.rpartition(".")[2] in _APART_FUNCTIONS or callee.path.startswith("builtins.")
+        return made_of(*values, folded=not apart)
+    if isinstance(owner, HostArray | Derived) and name in _COPIES:
+        return UNKNOWN
+    if name in _FOLDED:
+        return Derived(tuple(held(owner)), folded=True)
+    return made_of(callee, owner, *values, folded=name not in _VIEWS)
+
+
+def made_of(*values: object, folded: bool = False) -> object:
+    """Something made of `values` in a way that is not known; UNKNOWN if they hold no memory."""
+    memory = tuple(item for value in values for item in held(value))
+    loose = any(isinstance(value, Derived) and value.folded for value in values)
+    return Derived(memory, folded or loose) if memory or loose else UNKNOWN
+
+
+def held(value: object) -> Iterator[object]:
+    """The arrays and containers that `value` is or holds at its first level."""
+    if isinstance(value, Derived):
+        yield from value.values
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from held(item)
+    elif isinstance(value, HostArray | list | dict | Instance):
+        yield value
+
+
+def inside(value: object) -> tuple[object, ...]:
+    """What `value` holds directly."""
+    if isinstance(value, Derived):
+        return value.values
+    if isinstance(value, tuple | list):
+        return tuple(value)
+    if isinstance(value, dict):
+        return tuple(value.values())
+    return tuple(value.attributes.values()) if isinstance(value, Instance) else ()
+
+
+def arrays_in(value: object) -> Iterator[HostArray]:
+    """All arrays that can be reached from `value`, each object once."""
+    todo, done = [value], set[int]()
+    while todo:
+        at = todo.pop()
+        if id(at) not in done:
+            done.add(id(at))
+            todo += inside(at)
+            if isinstance(at, HostArray):
+                yield at
+
+
+def mentioned(node: cst.CSTNode) -> set[str]:
+    """The names that stand in `node`, those of attributes and keywords aside."""
+    return {at.value for at in walk(node) if isinstance(at, cst.Name)}
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and all that stands below it, without names of attributes and keywords."""
+    yield node
+    for child in parts(node):
+        aside = (isinstance(node, cst.Attribute) and child is node.attr) or (
+            isinstance(node, cst.Arg) and child is node.keyword
+        )
+        if not aside:
+            yield from walk(child)
+
+
+def bound_by_expressions(node: cst.CSTNode) -> set[str]:
+    """The names that `:=` binds in `node`."""
+    return {at.target.value for at in walk(node) if isinstance(at, cst.NamedExpr) and isinstance(at.target, cst.Name)}
+
+
+def bound_by_pattern(node: cst.CSTNode) -> set[str]:
+    """The names that a `case` captures."""
+    found: set[str] = set()
+    for at in walk(node):
+        if isinstance(at, cst.MatchAs | cst.MatchStar) and at.name is not None:
+            found.add(at.name.value)
+        elif isinstance(at, cst.MatchMapping) and at.rest is not None:
+            found.add(at.rest.value)
+    return found
+
+
+def captured_names(scope: cst.CSTNode) -> frozenset[str]:
+    """The names that lambdas of a body use, when they do more than compute: whenever they run, they may change them."""
+    return frozenset(
+        name
+        for at in walk(scope)
+        if isinstance(at, cst.Lambda) and any(isinstance(below, cst.Call) for below in walk(at.body))
+        for name in mentioned(at.body)
+    )

@@ -1,0 +1,168 @@
+"""The variables of a run of host code, and what may have happened to the arrays and containers that they hold.
+
+Arrays whose contents may have been written are `tainted`, those whose shape or memory may have changed `moved`,
+containers that may have been changed `spoiled`.
+
+Invariant: these marks are never taken back, so that a fact that was dropped stays dropped on every path; what is read
+through `lookup` or `fresh` holds none of the facts that its marks deny.
+
+Worked example: after `a.resize(64)` the name `a` is something made of the array that it was, of no known shape.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+
+import libcst as cst
+
+from tilecheck.frontend.fold import module_scope
+from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside, made_of, mentioned
+from tilecheck.frontend.launch_objects import Activation
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Resolve, parameters
+from tilecheck.frontend.source import Source
+from tilecheck.ir.host_array import Derived, HostArray
+
+_REBOUND = re.compile(r"(?:^|[:;])[ \t]*(?:global|nonlocal)[ \t]+([\w, \t]+)", re.MULTILINE)
+
+
+class HostMemory(ABC):
+    """The activations of a run, and the marks on what their variables hold."""
+
+    def __init__(self, source: Source, resolve: Resolve) -> None:
+        self.module = module_scope(source, resolve)
+        self.tainted: set[int] = set()
+        self.moved: dict[int, tuple[HostArray, ...]] = {}
+        self.spoiled: dict[int, object] = {}
+        self.classes_changed = False
+        self.stack: list[Activation] = [Activation(self.module, {}, None, None)]
+        found = _REBOUND.findall(source.text)
+        self.rebound = frozenset(name.strip() for names in found for name in names.split(","))
+        self._captured: dict[cst.CSTNode, frozenset[str]] = {}
+
+    @abstractmethod
+    def is_kernel(self, function: FunctionValue) -> bool:
+        """Whether `function` runs on the device."""
+
+    @property
+    def here(self) -> Activation:
+        return self.stack[-1]
+
+    def lookup(self, name: str) -> object:
+        """The value of `name` here and now."""
+        if name in self.rebound:
+            return UNKNOWN
+        found = self._bound(name)
+        if not isinstance(found, FunctionValue) and self._is_captured(name):
+            self.disturb(found)
+        return self.fresh(found)
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether nothing in reach binds `name`."""
+        at: Activation | None = self.here
+        scope = self.here.scope
+        while at is not None:
+            if name in at.names:
+                return False
+            at = at.outer
+        while scope.parent is not None and name not in scope.bindings:
+            scope = scope.parent
+        return name not in scope.bindings
+
+    def _is_captured(self, name: str) -> bool:
+        """Whether a lambda of the scope that binds `name` may change what it holds, whenever it runs."""
+        at: Activation | None = self.here
+        while at is not None and name not in at.names:
+            at = at.outer
+        node = self.module.node if at is None else at.scope.node
+        if node not in self._captured:
+            self._captured[node] = captured_names(node)
+        return name in self._captured[node]
+
+    def _bound(self, name: str) -> object:
+        at: Activation | None = self.here
+        while at is not None:
+            if name in at.names:
+                return at.names[name]
+            at = at.outer
+        return self.here.scope.lookup(name)
+
+    def fresh(self, value: object) -> object:
+        """`value` without what may have changed since; containers stay the same objects."""
+        return self._fresh(value, set())
+
+    def _fresh(self, value: object, done: set[int]) -> object:
+        if isinstance(value, HostArray):
+            if value.buffer in self.moved:
+                return Derived((value, *self.moved[value.buffer]), folded=True)
+            return value.vague() if value.buffer in self.tainted else value
+        if isinstance(value, list | dict) and id(value) in self.spoiled:
+            return made_of(*arrays_in(value), folded=True)
+        if not isinstance(value, tuple | list | dict | Instance) or id(value) in done:
+            return value
+        done.add(id(value))
+        if isinstance(value, tuple):
+            kept = tuple(self._fresh(item, done) for item in value)
+            return kept if any(new is not old for new, old in zip(kept, value, strict=True)) else value
+        if isinstance(value, list):
+            value[:] = [self._fresh(item, done) for item in value]
+        elif isinstance(value, dict):
+            value.update({key: self._fresh(item, done) for key, item in value.items()})
+        else:
+            value.attributes.update({key: self._fresh(item, done) for key, item in value.attributes.items()})
+        return value
+
+    def taint(self, *values: object) -> None:
+        """Something unknown may have written these, and all that they hold."""
+        todo, done = list(values), set[int]()
+        while todo:
+            value = todo.pop()
+            if id(value) in done:
+                continue
+            done.add(id(value))
+            todo += inside(value)
+            if isinstance(value, HostArray):
+                self.tainted.add(value.buffer)
+            elif isinstance(value, list | dict):
+                self.spoiled[id(value)] = value
+            elif isinstance(value, Instance):
+                value.attributes.update({key: made_of(held, folded=True) for key, held in value.attributes.items()})
+
+    def disturb(self, *values: object) -> None:
+        """Something unknown may have done anything to these: written them, resized them, made them share memory."""
+        for value in values:
+            if isinstance(value, FunctionValue) and not self.is_kernel(value):
+                names = mentioned(value.node.body)
+                values = (*values, *(self._bound(name) for name in names if name not in _parameter_names(value)))
+        arrays = tuple(dict.fromkeys(array for value in values for array in arrays_in(value)))
+        self.taint(*(value for value in values if not isinstance(value, FunctionValue)))
+        for array in arrays:
+            known = self.moved.get(array.buffer, ())
+            self.moved[array.buffer] = tuple(dict.fromkeys((*known, *arrays)))
+
+    def moving(self, owner: object, value: object) -> None:
+        """An attribute of `owner` was set to `value`: its shape, dtype or memory may be another, perhaps that of `value`."""
+        if isinstance(owner, ClassValue):
+            self.classes_changed = True
+        elif not isinstance(owner, HostArray):
+            self.disturb(owner, value)
+        if not isinstance(owner, HostArray):
+            return
+        kin = tuple(arrays_in((owner, value)))
+        self.tainted.add(owner.buffer)
+        self.moved[owner.buffer] = tuple(dict.fromkeys((*self.moved.get(owner.buffer, ()), *kin)))
+
+    def put_in(self, container: object, *values: object) -> None:
+        """`values` were put somewhere in `container`, of which nothing is known from then on."""
+        self.disturb(*(value for value in values if isinstance(value, FunctionValue)))
+        if isinstance(container, list):
+            container.extend(values)
+        elif isinstance(container, dict):
+            container[f"item {len(container)}"] = values
+        elif not isinstance(container, HostArray):
+            self.disturb(*values)
+        self.taint(container)
+
+
+def _parameter_names(function: FunctionValue) -> set[str]:
+    return {param.name.value for param in parameters(function.node)}
