@@ -141,7 +141,11 @@ class Expressions(Context):
             return Operand(None, known)
         base = self.expr(node.base)
         of_running = isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream"
-        if node.name in LOOKED_AT and not of_running and not isinstance(base.value, KernelValue):
+        if (
+            node.name in LOOKED_AT
+            and not (of_running or self.key(node) in self.attributes)
+            and not isinstance(base.value, KernelValue)
+        ):
             self.look(base, node.base, by=spell(node))
             return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
         if isinstance(base.value, Array):
