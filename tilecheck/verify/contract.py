@@ -61,7 +61,7 @@ class Contract:
             view, array = self._arguments.get(fact.array), run.arrays.get(fact.array)
             if array is None or array.written or view != whole(array):
                 continue
-            known = run.known.setdefault(loads_of(array), Known(array.extents))
+            known = run.known.setdefault(loads_of(array), Known(array.extents, required=True))
             if isinstance(fact, Bounded):
                 known.bounds.append((fact.relation, self._poly(fact.bound)))
             elif fact.order == "distinct":

@@ -23,6 +23,7 @@ from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import TRUE, add, le, lt, mul, num
 from tilecheck.verify.contract import Contract
 from tilecheck.verify.expressions import constant
+from tilecheck.verify.known import loads_of, shown
 from tilecheck.verify.memory import array_parameter, integer_range
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
 from tilecheck.verify.usage import Usage
@@ -76,6 +77,8 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
+    if launch is not None:
+        _show_contents(run, env, launch)
     contract = Contract(symbols, dims, env, scalars)
     stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))
     assumptions += [f"{text} (the kernel's contract)" for text in stated]
@@ -160,6 +163,18 @@ def _scalar(run: Run, usage: Usage, param: ScalarParam, value: object, scalars: 
     term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, least, most)
     scalars[param.name] = term
     return Scalar(term)
+
+
+def _show_contents(run: Run, env: Mapping[str, Value], launch: Launch) -> None:
+    """What host code shows of the elements of arrays that the kernel never writes, and that share memory with no other."""
+    unsure = {name for pair in launch.entangled for name in pair}
+    for name, seen in launch.arrays().items():
+        array = run.arrays.get(name)
+        if array is None or array.written or name in unsure or env.get(name) != whole(array):
+            continue
+        known = shown(array, seen)
+        if known is not None:
+            run.known.setdefault(loads_of(array), known)
 
 
 # ---- shared buffers

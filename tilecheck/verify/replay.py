@@ -23,11 +23,12 @@ from tilecheck.interp import contents
 from tilecheck.interp.simt import Extents, Kind, SimtFault, SimtRun, run
 from tilecheck.interp.simt_compile import Program, compile_kernel
 from tilecheck.interp.simt_machine import host_values
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Contents, HostArray
 from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
 from tilecheck.symbolic.contents import ElementFact
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
 from tilecheck.symbolic.requires import Comparison, comparisons, element_facts
+from tilecheck.verify.known import shown_facts
 from tilecheck.verify.tile_conditions import resolver
 
 Number = int | float | bool
@@ -168,16 +169,19 @@ def _arguments(kernel: Kernel, scenario: Scenario, attempt: int) -> dict[str, ob
     value = scenario_values(scenario)
     if any(_broken(comparison, value) for comparison in comparisons(kernel)):
         return None
-    facts: dict[str, list[ElementFact]] = {}
-    for fact in element_facts(kernel):
-        facts.setdefault(fact.array, []).append(fact)
+    facts: dict[str, tuple[ElementFact, ...]] = {}
+    for fact in (
+        *element_facts(kernel),
+        *(f for name, seen in scenario.arrays.items() for f in shown_facts(name, seen)),
+    ):
+        facts[fact.array] = (*facts.get(fact.array, ()), fact)
     buffers = _Buffers(_reaches(scenario))
     values: dict[str, object] = {}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for param in kernel.params:
         if param.name in scenario.shapes:
             array = _array(param.name, param, scenario, attempt, buffers)
-            stated = facts.get(param.name, [])
+            stated = facts.get(param.name, ())
             try:
                 _fill(array, stated, value, param.name, scenario, attempt)
             except Unresolved:
@@ -221,7 +225,8 @@ def _fill(
 ) -> None:
     """Give an array contents that keep `facts`, unless a launch shows them, and the elements that matter."""
     known = scenario.arrays.get(name)
-    if facts and (known is None or known.contents is None) and not contents.kept(facts, array, value):
+    shown = known is not None and isinstance(known.contents, Contents)
+    if facts and not shown and not contents.kept(facts, array, value):
         array[...] = contents.made(facts, array, value, attempt)
     for index, element in scenario.elements.get(name, {}).items():
         if len(index) == array.ndim and all(0 <= i < n for i, n in zip(index, array.shape, strict=True)):

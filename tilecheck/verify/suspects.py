@@ -110,7 +110,8 @@ def _spoken_of(run: Run, index: Sequence[Term]) -> bool:
     stated then, and a launch with such elements would be accepted.
     """
     applied = [symbol.applied for symbol in data_symbols(index)]
-    return all(load is not None and load.function in run.known for load in applied)
+    known = [run.known.get(load.function) if load is not None else None for load in applied]
+    return all(each is not None and each.required for each in known)
 
 
 def _asks_itself(access: Access) -> bool:
