@@ -16,6 +16,7 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue, Warp
 from tilecheck.symbolic.linear import INT64
+from tilecheck.symbolic.requires import element_facts
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
@@ -50,8 +51,8 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     symbols = Symbols()
     grid, block, assumptions, single = _extents(kernel, usage, launch)
     dims = Dims(symbols, tuple(grid), tuple(block))
-    stated = kernel.options.get("shared")
-    dynamic = launch.dynamic_shared if launch is not None else stated if isinstance(stated, int) else None
+    shared = kernel.options.get("shared")
+    dynamic = launch.dynamic_shared if launch is not None else shared if isinstance(shared, int) else None
     run = Run(kernel, usage, dims, symbols, solver, dynamic)
     if launch is not None and launch.forall is not None:
         _cover(dims, launch.forall)
@@ -75,8 +76,9 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
-    contract = Contract(symbols, dims, env, scalars).impose(kernel)
-    assumptions += [f"{text} (the kernel's contract)" for text in contract]
+    contract = Contract(symbols, dims, env, scalars)
+    stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))
+    assumptions += [f"{text} (the kernel's contract)" for text in stated]
     return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
 
 
