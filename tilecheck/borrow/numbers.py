@@ -120,7 +120,7 @@ def _call(node: ir.Call, value_of: ValueOf) -> int | float | None:
             return math.floor(only)
         case "builtins.round", [only] if math.isfinite(only):
             return round(only)
-        case ("builtins.int" | "math.trunc"), [only] if math.isfinite(only):
+        case (("builtins.int" | "math.trunc"), [only]) if math.isfinite(only):
             return int(only)
         case "builtins.abs", [only]:
             return abs(only)
