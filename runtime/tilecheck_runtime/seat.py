@@ -226,9 +226,9 @@ class Seat(Standing):
 
 def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:
     """A seat for launches like this one; None for one that must be checked from the start each time: without a grid, without
-    data, that writes nothing, or whose rounds would not know which of them failed.
+    data, that writes nothing, that looks at elements, or whose rounds would not know which of them failed.
     """
-    if plan.grid is None or plan.meta or not any(a.exclusive for a in plan.tensors):
+    if plan.grid is None or plan.meta or plan.kernel.facts or not any(a.exclusive for a in plan.tensors):
         return None
     # Of a kernel in which checks remain, rounds on a GPU share one record.
     if stream._queue.shares and plan.compile().checks:
