@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from tilecheck.borrow.contracts import adopted
+from tilecheck.borrow.contracts import adopted, is_device_function
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
@@ -146,6 +146,12 @@ class Context:
         if isinstance(node, ir.Name) and (constant := self.program.constants.get(node.id)) is not None:
             return self._constant(constant)
         return NOTHING
+
+    def device_function(self, node: ir.Expr) -> bool:
+        """Whether `node` names a function that numba compiles for other kernels to call."""
+        full = node.full if isinstance(node, ir.Name | ir.Attr) else None
+        found = self.program.find(full) if full is not None else None
+        return isinstance(found, ir.Function) and is_device_function(found)
 
     def made_kernel(self, node: ir.Call) -> Value:
         """The kernel that `tc.adopt(kernel)`, `kernel.where(...)` or `kernel.with_hints(...)` makes, else nothing."""

@@ -216,7 +216,11 @@ class _Statements(Expressions):
 
     def _do(self, value: ir.Expr) -> None:
         operand = self.expr(value)
-        if isinstance(value, ir.Call | ir.Await) or isinstance(operand.value, KernelValue):
+        kernel = operand.value if isinstance(operand.value, KernelValue) else None
+        if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
+            message = f"`{spell(value)}` is not called, nothing is launched"
+            self.fault("launch-contract", message, value.span, f"pass the arguments: `{spell(value)}(...)`")
+        if isinstance(value, ir.Call | ir.Await) or kernel is not None:
             return
         self.look(operand, value)
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.effects import Effects
-from tilecheck.borrow.facts import Obj, Phase, State
+from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
-from tilecheck.borrow.loans import LASTING, inside, lineage
+from tilecheck.borrow.loans import LASTING, WORKING, inside, lineage
 from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
@@ -259,7 +259,7 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     """
     if NAMES not in live:
         there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-        there.update(op for op, phase in state.phase.items() if phase in LASTING or phase is Phase.RUNNING)
+        there.update(op for op, phase in state.phase.items() if phase in (*LASTING, *WORKING))
         state.names = {
             var: obj
             for var, obj in state.names.items()
@@ -267,7 +267,7 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
         }
     else:
         state.names = {var: obj for var, obj in state.names.items() if var in live or var[0] != "%"}
-    running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
+    running = (op for op, phase in state.phase.items() if phase in WORKING)
     roots: list[Obj] = [*state.names.values(), *state.pending, *running]
     wanted: set[Obj] = set()
     for root in roots:
