@@ -37,6 +37,7 @@ from tilecheck_mypy.dims import size_of
 TENSOR = "tilecheck.Tensor"
 KERNEL = "tilecheck.Kernel"
 SIMT_KERNEL = "tilecheck._SimtKernel"
+LAUNCHER = "tilecheck._Launcher"
 OP = "tilecheck.DeviceOp"
 RUNNING = "tilecheck.Running"
 COROUTINE = "typing.Coroutine"
@@ -83,6 +84,8 @@ def _instance(type_: Instance, name: str) -> HostType:
         return HostType(full, access, dtype, sizes)
     if type_.type.has_base(KERNEL):
         return HostType(KERNEL, contract=contract(type_, name))
+    if full == LAUNCHER:
+        return HostType(full, contract=contract(type_, name))
     return HostType(full)
 
 
@@ -105,7 +108,7 @@ def contract(type_: ProperType | None, name: str = "") -> Contract | None:
     """What calling a value of `type_` borrows; None for a callable that takes no tensor, or for no callable. `name` is
     what the source calls it.
     """
-    if isinstance(type_, Instance) and type_.type.has_base(KERNEL):
+    if isinstance(type_, Instance) and (type_.type.has_base(KERNEL) or type_.type.fullname == LAUNCHER):
         inner = get_proper_type(type_.args[0]) if type_.args else None
         if not isinstance(inner, Parameters):
             return None

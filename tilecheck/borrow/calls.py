@@ -17,6 +17,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
 from tilecheck.borrow.values import (
@@ -27,6 +28,7 @@ from tilecheck.borrow.values import (
     Handle,
     Items,
     KernelValue,
+    Launcher,
     Nothing,
     Number,
     Op,
@@ -62,6 +64,9 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
             low.show(arg.value)
         return Operand(None)
     callee = low.known(node.func)
+    repeated = repeats(low, node, callee)
+    if repeated is not None:
+        return repeated
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
@@ -73,7 +78,10 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
                 if method is not None:
                     return method
         else:
-            callee = low.expr(node.func).value
+            called = low.expr(node.func)
+            callee = called.value
+            if isinstance(callee, Launcher | Handle):
+                return repeat(low, node, callee, called)
     if isinstance(callee, KernelValue):
         return call_kernel(low, node, callee)
     if isinstance(callee, Callee):
@@ -82,6 +90,9 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         return _inline(low, callee.node, node)
     if _is_harmless(full):
         return _harmless(low, node, full or "")
+    if low.on_host and low.device_function(node.func):
+        message = f"`{spell(node.func)}` is a device function, only kernels can call it"
+        low.fault("usage", message, node.span, "call it in a kernel, or its Python function: `.py_func(...)`")
     return _unknown(low, node, receiver)
 
 

@@ -56,7 +56,11 @@ class Effects:
         self._unknown: dict[Var, Site] = {}
 
     def report(self, broken: Broken) -> None:
-        self.broken.setdefault((broken.kind, broken.span, broken.place), broken)
+        """Keep `broken`; of several that break one place, the one whose cause stands first in the source."""
+        at = broken.kind, broken.span, broken.place
+        former = self.broken.get(at)
+        if former is None or broken.rank() < former.rank():
+            self.broken[at] = broken
 
     def named(self, state: State, var: Var, span: Span) -> Obj:
         """What `var` names; an object that nothing is known of if the path has not bound it."""
@@ -205,7 +209,8 @@ class Effects:
             kind = _MOVED[held.phase or Phase.RUNNING]
             self._blame(kind, state, instr.span, place, instr.by, held, verb="move")
         # A run time finds every handle that is still there, also one that is not used again.
-        idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
+        views = idle_loans(state, obj, part, live), bound_views(state, obj)
+        idle = next((min(loans, key=_begun) for loans in map(list, views) if loans), None)
         if idle is not None:
             self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
         owner = bound_owner(state, obj)
@@ -262,9 +267,14 @@ class Effects:
             if self._check_moved(state, obj, use.span, use.text):
                 continue
             place, part = allocation(state, obj)[0].name, region(state, obj)
-            for loan in held_loans(state, obj, part, live):
-                if loan.phase is Phase.BUILT and Hold.EXCLUSIVE in (use.hold, loan.hold):
+            held = [loan for loan in held_loans(state, obj, part, live) if Hold.EXCLUSIVE in (use.hold, loan.hold)]
+            rounds = [loan for loan in held if loan.phase is Phase.REPEATING]
+            for loan in rounds or held:
+                if loan.phase is Phase.BUILT:
                     self._blame(Break.HELD, state, use.span, place, use.text, loan)
+                elif loan.phase is Phase.REPEATING:
+                    writes = use.hold is Hold.EXCLUSIVE
+                    self._blame(Break.RUNNING, state, use.span, place, use.text, loan, writes)
                 elif use.hold is Hold.EXCLUSIVE:
                     self._lasting(state, use.span, place, use.text, loan, "borrow")
             if use.hold is Hold.EXCLUSIVE:
@@ -318,10 +328,10 @@ class Effects:
                     if kept:
                         self.used.add(site)
                 state.names[into] = whole
-            case flow.Start(into=into, site=site, src=src, stream=stream):
+            case flow.Start(into=into, site=site, src=src, stream=stream, repeats=repeats):
                 running = state.fresh(site)
                 if self._hand_over(state, running, (src,), instr):
-                    state.phase[running] = Phase.RUNNING
+                    state.phase[running] = Phase.REPEATING if repeats else Phase.RUNNING
                     started(state, running, self._stream(state, stream, instr.span))
                 state.names[into] = running
             case flow.Finish(src=src, stream=stream):
@@ -336,13 +346,14 @@ class Effects:
                 self._hand_over(state, self.named(state, graph, instr.span), (src,), instr)
             case flow.Seal(graph=graph):
                 state.phase[self.named(state, graph, instr.span)] = Phase.CAPTURED
-            case flow.Replay(into=into, site=site, graph=graph):
+            case flow.Replay(into=into, site=site, graph=graph, prepared=prepared):
                 op = state.fresh(site)
                 holder = self.named(state, graph, instr.span)
                 state.held |= {(op, target, use) for at, target, use in state.held if at == holder}
                 state.names[into] = op
-                state.phase[op] = Phase.BUILT
-                self.built.setdefault(site)
+                state.phase[op] = Phase.CAPTURED if prepared else Phase.BUILT
+                if not prepared:
+                    self.built.setdefault(site)
 
     def _stream(self, state: State, var: Var | None, span: Span) -> Obj | None:
         return self.named(state, var, span) if var is not None else None
@@ -369,8 +380,13 @@ class Effects:
         return known
 
 
-def _in_the_way(loan: Loan) -> tuple[int, Span]:
-    return list(_MOVED).index(loan.phase or Phase.RUNNING), loan.origin
+def _in_the_way(loan: Loan) -> tuple[int, Span, str, str, int]:
+    return list(_MOVED).index(loan.phase or Phase.RUNNING), *_begun(loan)
+
+
+def _begun(loan: Loan) -> tuple[Span, str, str, int]:
+    """By where it begins, and what else tells loans apart."""
+    return loan.origin, loan.param, loan.holder[0].name, loan.holder[1]
 
 
 _MOVED = {
@@ -378,6 +394,7 @@ _MOVED = {
     Phase.LENT: Break.LENT,
     Phase.CAPTURED: Break.MOVED_CAPTURED,
     Phase.RUNNING: Break.MOVED_RUNNING,
+    Phase.REPEATING: Break.MOVED_RUNNING,
 }
 
 

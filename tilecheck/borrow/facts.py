@@ -25,10 +25,13 @@ Obj = tuple[Site, int]
 
 
 class Phase(Enum):
-    """The life of an op between its making and its end; another library's array on our memory is lent."""
+    """The life of an op between its making and its end; rounds of prepared work repeat until that is waited for; another
+    library's array on our memory is lent.
+    """
 
     BUILT = "built"
     RUNNING = "running"
+    REPEATING = "repeating"
     CAPTURED = "captured"
     LENT = "lent"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
+from tilecheck.borrow.plain_launches import check_arguments
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
@@ -46,6 +47,8 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand
             message = f"`{name}` is called without a grid and a block"
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if kernel.facts.contract.track == "numba":
+        low.faults.extend(check_arguments(kernel, node.args, node))
     args = note(low, node, kernel, bound)
     if plain:
         enqueue(low, node, kernel, kernel.config or Config(), bound)

@@ -162,12 +162,16 @@ def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue
         alive = live_objects(state, live) if alive is None else alive
-        if phase is Phase.RUNNING or holder in alive or (phase in LASTING and _exists(state, holder)):
+        if phase in WORKING or holder in alive or (phase in LASTING and _exists(state, holder)):
             yield Loan(holder, use.span, use.hold, phase, alive.get(holder), use.param)
 
 
 LASTING = (Phase.CAPTURED, Phase.LENT)
 """Phases of what holds its borrows as long as it exists, whether it is used again or not: nothing ends them but that."""
+
+
+WORKING = (Phase.RUNNING, Phase.REPEATING)
+"""Phases of what the device may be working on."""
 
 
 def _exists(state: State, holder: Obj) -> bool:

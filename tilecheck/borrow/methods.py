@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.repeats import launcher, repeats_method, start
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Nothing, Op, Pieces
+from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Launcher, Nothing, Op, Pieces
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -28,6 +29,8 @@ def lower_method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Opera
     value, method = receiver.value, func.name
     if isinstance(value, KernelValue):
         return _kernel_method(low, node, value, method)
+    if isinstance(value, Launcher) or (isinstance(value, Handle) and value.kind == "prepared"):
+        return repeats_method(low, node, method, receiver)
     if isinstance(value, Op):
         return _op_method(low, node, func, value, receiver)
     if isinstance(value, Pieces):
@@ -137,15 +140,6 @@ def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | 
     return Operand(var, op or Op())
 
 
-def start(low: Expressions, node: ir.Call, op: str, name: str, stream: str | None = None) -> Operand:
-    """The running form of `op`, which knows its stream."""
-    running = low.temp()
-    low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, stream, span=node.span))
-    if stream is not None:
-        low.emit(flow.Put(running, ".stream", stream, span=node.span))
-    return Operand(running, Handle("running"))
-
-
 def _split(low: Expressions, node: ir.Call, array: Array, var: str) -> Operand:
     pair = low.make(Kind.OTHER, spell(node), node.span)
     at = low.number_of_site()
@@ -186,6 +180,8 @@ def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method:
         for arg in node.args:
             low.read(arg.value)
         return Operand(None, low.made_kernel(node))
+    if method == "on" and kernel.facts.contract.track in ("tile", "simt"):
+        return launcher(low, node, kernel)
     return plain.kernel_method(low, node, kernel, method)
 
 
@@ -230,7 +226,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         prepared = low.make(Kind.GRAPH, "the prepared launch", node.span)
         low.emit(flow.Capture(prepared, var, span=node.span))
         low.emit(flow.Seal(prepared, span=node.span))
-        return Operand(prepared)
+        return Operand(prepared, Handle("prepared"))
     if method in ("unzip", "compile"):
         # What comes of it is not followed, but the op itself is used up.
         low.emit(flow.Combine(low.temp(), Site(Kind.OTHER, spell(node), node.span), (var,), kept=True, span=node.span))
@@ -277,6 +273,11 @@ def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str,
             op = low.temp()
             low.emit(flow.Replay(op, Site(Kind.OP, spell(node), node.span, low.scope), var, span=node.span))
             return Operand(op, Op())
+        if method == "prepare":
+            prepared = low.temp()
+            site = Site(Kind.GRAPH, "the prepared graph", node.span)
+            low.emit(flow.Replay(prepared, site, var, prepared=True, span=node.span))
+            return Operand(prepared, Handle("prepared"))
         for arg, operand in operands:
             low.escape(operand, arg.span)
         low.look(receiver, node)

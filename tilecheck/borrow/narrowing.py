@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.facts import Obj, Phase, State
+from tilecheck.borrow.loans import WORKING
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
@@ -62,4 +63,4 @@ def _holds_ops(state: State, obj: Obj) -> bool:
     """Whether an op that is not over was put into the container `obj`."""
     items = [item for (base, field), item in state.slots.items() if base == obj and field.startswith("[")]
     items += [item for base, item in state.bag if base == obj]
-    return any(state.phase.get(item) in (Phase.BUILT, Phase.RUNNING) for item in items)
+    return any(state.phase.get(item) in (Phase.BUILT, *WORKING) for item in items)

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.effects import Effects
-from tilecheck.borrow.facts import Obj, Phase, State
+from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Broken
 from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
-from tilecheck.borrow.loans import LASTING, inside, lineage
+from tilecheck.borrow.loans import LASTING, WORKING, inside, lineage
 from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
@@ -102,8 +102,16 @@ class _TooLong(Exception):
 
 @dataclass
 class _Run:
+    """`heads` are the states with which a loop was entered, and those that began a further round of it.
+
+    A loop inside of another is met again in each round of that. What began a round of it before has been followed, and
+    what came of it is in the states of the outer loop already: only new states are followed, so that a loop costs as
+    many rounds as it has states, however deep it is.
+    """
+
     live: Liveness
     effects: Effects
+    heads: dict[tuple[int, int], tuple[Cases, Cases]] = field(default_factory=dict)
     steps: int = 0
     crowded: bool = False
 
@@ -172,16 +180,16 @@ class _Run:
                 return ways.on
 
     def loop(self, loop: flow.Loop, ways: Ways, guarded: bool) -> Cases:
-        seen: Cases = {}
+        entered, seen = self.heads.setdefault((id(loop), id(self.live)), ({}, {}))
         left: Cases = {}
         broken: Cases = {}
         head = self.live.head.get(id(loop), {})
-        fresh = self.merge(seen, _tidy(ways.on, head).values())
-        first = True
+        first = loop.once
+        fresh = self.merge(entered if first else seen, _tidy(ways.on, head).values())
         while fresh:
             tested = self.block(loop.test, {state.key(): state.copy() for state in fresh}, guarded)
             self.add_jumps(ways, tested)
-            if not loop.endless and not (loop.once and first):
+            if not loop.endless and not first:
                 self.merge(left, (state.copy() for state in tested.on.values()))
             body = self.block(loop.body, tested.on, guarded)
             self.merge(ways.returned, body.returned.values())
@@ -189,10 +197,7 @@ class _Run:
             self.merge(broken, body.broken.values())
             ends: Cases = {}
             self.merge(ends, (*body.on.values(), *body.continued.values()))
-            rounds = _tidy(ends, head)
-            if first and loop.once:
-                seen = {}
-            fresh = self.merge(seen, rounds.values())
+            fresh = self.merge(seen, _tidy(ends, head).values())
             first = False
         after = self.block(loop.orelse, left, guarded)
         self.add_jumps(ways, after)
@@ -254,7 +259,7 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     """
     if NAMES not in live:
         there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
-        there.update(op for op, phase in state.phase.items() if phase in LASTING or phase is Phase.RUNNING)
+        there.update(op for op, phase in state.phase.items() if phase in (*LASTING, *WORKING))
         state.names = {
             var: obj
             for var, obj in state.names.items()
@@ -262,7 +267,7 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
         }
     else:
         state.names = {var: obj for var, obj in state.names.items() if var in live or var[0] != "%"}
-    running = (op for op, phase in state.phase.items() if phase is Phase.RUNNING)
+    running = (op for op, phase in state.phase.items() if phase in WORKING)
     roots: list[Obj] = [*state.names.values(), *state.pending, *running]
     wanted: set[Obj] = set()
     for root in roots:

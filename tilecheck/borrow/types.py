@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilecheck.borrow.contracts import KernelFacts
-from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Op, Pieces, Value
+from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Launcher, Op, Pieces, Value
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir.host import Contract, Expr, HostType, Sub
 
@@ -11,12 +11,16 @@ _HANDLES: dict[str, Handle] = {
     "tilecheck.Running": Handle("running"),
     "tilecheck.CudaGraph": Handle("graph"),
     "tilecheck.Stream": Handle("stream"),
+    "tilecheck._Prepared": Handle("prepared"),
 }
 
 
 def value_of_type(known: HostType) -> Value | None:
     """The value that a static type describes, None if it says nothing of interest."""
     name = canonical(known.name) or ""
+    if name == "tilecheck._Launcher":
+        kernel = value_of_contract(known.contract) if known.contract is not None else None
+        return Launcher(kernel) if isinstance(kernel, KernelValue) else None
     if known.contract is not None:
         return value_of_contract(known.contract)
     if name == "tilecheck.Tensor":

@@ -76,6 +76,13 @@ class KernelValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Launcher:
+    """`kernel.on(stream)`: a call of it is a launch that runs at once."""
+
+    kernel: KernelValue
+
+
+@dataclass(frozen=True, slots=True)
 class Callee:
     """A host function with a signature."""
 
@@ -106,9 +113,19 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A running op, a graph, a graph scope, a stream, an event: told apart by what they can do."""
+    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do."""
 
-    kind: Literal["running", "graph", "scope", "stream", "event", "synced stream", "current stream", "default stream"]
+    kind: Literal[
+        "running",
+        "graph",
+        "scope",
+        "prepared",
+        "stream",
+        "event",
+        "synced stream",
+        "current stream",
+        "default stream",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +135,7 @@ class Items:
     values: tuple[Value, ...]
 
 
-Value = Nothing | Number | Array | Pieces | KernelValue | Callee | Closure | Op | Handle | Items
+Value = Nothing | Number | Array | Pieces | KernelValue | Launcher | Callee | Closure | Op | Handle | Items
 
 NOTHING = Nothing()
 

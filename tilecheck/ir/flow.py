@@ -278,12 +278,15 @@ class Combine(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start(Instr):
-    """`into` is the running form of the op `src`, on `stream`; None for one that the run time picks."""
+    """`into` is the running form of the op `src`, on `stream`; None for one that the run time picks. A round of prepared
+    work (`repeats`) keeps everybody else off, ops included, until that work is waited for.
+    """
 
     into: Var
     site: Site
     src: Var
     stream: Var | None = None
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,11 +317,12 @@ class Seal(Instr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay(Instr):
-    """`into` is an op that holds what `graph` holds."""
+    """`into` is an op that holds what `graph` holds; if `prepared`, work that is ready to be repeated."""
 
     into: Var
     site: Site
     graph: Var
+    prepared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

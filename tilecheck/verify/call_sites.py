@@ -19,8 +19,7 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel
 from tilecheck.ir.types import ArrayExtent
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Scalar, Size, Unresolved
-from tilecheck.symbolic.requires import Comparison, RequiresError, parse, vocabulary
-from tilecheck.verify.contract import comparisons
+from tilecheck.symbolic.requires import Comparison, RequiresError, comparisons, parse, vocabulary
 
 
 def broken(kernel: Kernel, launches: Sequence[Launch], conditions: Sequence[str]) -> Iterator[Fault]:
@@ -28,7 +27,7 @@ def broken(kernel: Kernel, launches: Sequence[Launch], conditions: Sequence[str]
     goals: list[Comparison] = list(comparisons(kernel))
     for text in conditions:
         try:
-            goals.extend(parse(text, vocabulary(kernel)))
+            goals.extend(part for part in parse(text, vocabulary(kernel)) if isinstance(part, Comparison))
         except RequiresError:
             continue
     for launch in launches:

@@ -94,6 +94,8 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
             return Standing.DATA, "a data-dependent index against a fixed one"
         if len(accesses) == 2 and any(access.update or _asks_itself(access) for access in accesses):
             return Standing.DATA, "a read-modify-write at a data-dependent index"
+        if all(_spoken_of(run, access.index) for access in accesses):
+            return Standing.DATA, "what is required of the elements allows it"
         array = accesses[0].array.name
         return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
     if any(_range_from_data(access) for access in accesses):
@@ -101,6 +103,15 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
     if not any(_is_memory(symbol) for symbol in (*question.first, *question.second)):
         return Standing.DATA, "the condition depends on a floating-point value"
     return Standing.DATA, "the condition depends on array contents"
+
+
+def _spoken_of(run: Run, index: Sequence[Term]) -> bool:
+    """Whether `requires` says something of the elements of every array that an index is taken from: what they may be is
+    stated then, and a launch with such elements would be accepted.
+    """
+    applied = [symbol.applied for symbol in data_symbols(index)]
+    known = [run.known.get(load.function) if load is not None else None for load in applied]
+    return all(each is not None and each.required for each in known)
 
 
 def _asks_itself(access: Access) -> bool:

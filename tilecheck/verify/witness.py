@@ -19,7 +19,7 @@ from tilecheck.diagnostic import Witness
 from tilecheck.frontend.launches import Launch
 from tilecheck.interp.simt import Kind, SimtFault, SimtRun
 from tilecheck.interp.simt_compile import Program, compile_kernel
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Contents, HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate
@@ -128,7 +128,9 @@ class Replayer:
     def _contents_shown(self) -> bool:
         """Whether the launch shows the contents of every array that the kernel takes indices from."""
         wanted = self.entry.run.usage.whole_numbers & {p.name for p in self.kernel.params if isinstance(p, TensorParam)}
-        return all((seen := self._argument(name)) is not None and seen.contents is not None for name in wanted)
+        return all(
+            (seen := self._argument(name)) is not None and isinstance(seen.contents, Contents) for name in wanted
+        )
 
     def _run(self, scenario: Scenario, fill: int) -> SimtRun | None:
         for known, way, outcome in self._runs:
@@ -235,7 +237,11 @@ class Replayer:
                 continue
             name = applied.function.removeprefix("load ")
             array, seen = self.entry.run.arrays.get(name), self._argument(name)
-            if array is None or not _holds_integers(array) or (seen is not None and seen.contents is not None):
+            if (
+                array is None
+                or not _holds_integers(array)
+                or (seen is not None and isinstance(seen.contents, Contents))
+            ):
                 continue
             try:
                 place = tuple(evaluate(a, model) for a in applied.arguments)
