@@ -122,8 +122,8 @@ def test_aligned_whole_tiles_move_16_bytes_at_a_time(kernels: ModuleType) -> Non
     (case,) = [c for c in CASES if c.name == "add_f32"]
     code = lowered(report_of(kernels, case), divisor=4096)
     ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
-    assert ptx.count("ld.global.nc.v4.f32") == 8
-    assert ptx.count("st.global.v4.f32") == 4
+    assert ptx.count("ld.global.nc.v4.f32") == 2
+    assert ptx.count("st.global.v4.f32") == 1
     assert not re.search(r"ld\.global\.(nc\.)?f32", ptx)
 
 
