@@ -160,12 +160,9 @@ class Decision:
 def facts_of(
     kernel: CheckedKernel, arguments: Sequence[Argument], bindings: Mapping[str, int], hints: Mapping[str, int]
 ) -> Hashable:
-    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel.
-
-    Floats matter to `requires` alone.
-    """
+    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel."""
     facts: list[Hashable] = [default().name, *bindings.items(), *hints.items()]
-    floats = kernel.kernel.options.get("requires") is not None
+    floats = kernel.floats_matter
     for argument in arguments:
         if isinstance(argument, TensorArgument):
             elements = argument.elements
@@ -198,6 +195,11 @@ class CheckedKernel:
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
+
+    @property
+    def floats_matter(self) -> bool:
+        """Whether the value of a float may refuse a launch: to `requires` alone."""
+        return self.kernel.options.get("requires") is not None
 
     def remember(self, facts: Hashable, decision: Decision) -> Decision:
         """Keep a decision, and of too many the later ones."""

@@ -71,6 +71,7 @@ class Context:
     in_async: bool = False
     scope: str = ""
     loops: int = 0
+    trials: int = 0
     stream: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     _temps: Iterator[int] = field(default_factory=count)
@@ -207,9 +208,23 @@ class Context:
     def trial(self) -> Iterator[None]:
         """Lower something only to learn what it does to values; nothing that it emits or reports is kept."""
         mark, opened, shown = len(self.faults), len(self.opened), len(self.shown)
+        self.trials += 1
         with self.gather():
             yield
+        self.trials -= 1
         del self.faults[mark:], self.opened[opened:], self.shown[shown:]
+
+    def settle(self, once: Callable[[], object]) -> None:
+        """Forget of the variables what does not hold at the start of each round of a loop whose body `once` lowers.
+
+        In a trial one round is enough, and it is lowered anyway: nested loops cost the square of their depth.
+        """
+        if self.trials:
+            return
+        before = dict(self.env)
+        with self.trial():
+            once()
+        self.assume(before)
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

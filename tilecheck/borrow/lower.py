@@ -287,10 +287,7 @@ class _Statements(Expressions):
     def _while(self, node: ir.While) -> None:
         self.loops += 1
         before = dict(self.env)
-        with self.trial():
-            self.read(node.test)
-            self.statements(node.body)
-            self.assume(before)
+        self.settle(partial(self._round, node))
         test = self.block_of(lambda: self.read(node.test))
         body = self.block_of(lambda: self._arm(node.test, True, node.body))
         self.loops -= 1
@@ -298,6 +295,10 @@ class _Statements(Expressions):
         tail = self.block_of(lambda: self._arm(node.test, False, node.orelse))
         endless = isinstance(node.test, ir.Const) and bool(node.test.value)
         self.emit(flow.Loop(test, body, tail, endless=endless, span=node.span))
+
+    def _round(self, node: ir.While) -> None:
+        self.read(node.test)
+        self.statements(node.body)
 
     def _try(self, node: ir.Try) -> None:
         before = dict(self.env)

@@ -47,8 +47,10 @@ class Entry:
     single: bool = False
 
 
-def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -> Entry:
-    """Set up the walk of `kernel` under `launch` (None: any launch that the kernel is made for)."""
+def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, contents: bool = False) -> Entry:
+    """Set up the walk of `kernel` under `launch` (None: any launch that the kernel is made for); with `contents` what the
+    launch shows of array elements counts too.
+    """
     symbols = Symbols()
     grid, block, assumptions, single = _extents(kernel, usage, launch)
     dims = Dims(symbols, tuple(grid), tuple(block))
@@ -77,7 +79,7 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
-    if launch is not None:
+    if launch is not None and contents:
         _show_contents(run, env, launch)
     contract = Contract(symbols, dims, env, scalars)
     stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))

@@ -6,7 +6,6 @@ shows the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilecheck.ir.compilers import products
@@ -17,7 +16,7 @@ from tilecheck_runtime.backends.numba_cuda.compile import Binary, CompileFailed,
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
-from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.driver import Bound, Device, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -38,19 +37,23 @@ class Program:
 
     def launch(self, work: Launch, stream: int, record: int) -> None:
         """Submit the kernel; `record` is the address of its fault record, 0 without checks."""
-        values, grid = self._call(work, record)
         lowered = self.lowered
+        values, grid = self.values(work, record), self.grid(work)
         self.function.submit(lowered.formats, values, grid, (lowered.threads, 1, 1), lowered.shared, stream)
 
-    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
-        """A call that submits the kernel, its arguments packed once."""
-        values, grid = self._call(work, record)
+    def bound(self, work: Launch, stream: int, record: int) -> Bound:
+        """The packed arguments, and a call that submits the kernel with them."""
         lowered = self.lowered
-        packed = self.function.pack(lowered.formats, values)
-        return packed.bound(grid, (lowered.threads, 1, 1), lowered.shared, stream)
+        packed = self.function.pack(lowered.formats, self.values(work, record))
+        return packed, packed.bound(self.grid(work), (lowered.threads, 1, 1), lowered.shared, stream)
 
-    def _call(self, work: Launch, record: int) -> tuple[list[int | float], Grid]:
-        """The arguments as the kernel takes them, and the grid of the driver, which has one axis."""
+    def grid(self, work: Launch) -> Grid:
+        """The blocks as the driver starts them, along one axis."""
+        x, y, z = work.grid
+        return (x * y * z, 1, 1)
+
+    def values(self, work: Launch, record: int) -> list[int | float]:
+        """What is packed for a launch: the arguments as the kernel takes them, and how its blocks are numbered."""
         values: list[int | float] = []
         for param in self.kernel.params:
             value = work.arguments[param.name]
@@ -58,9 +61,7 @@ class Program:
                 values += value.array.numbers
             else:
                 values.append(value)
-        x, y, z = work.grid
-        values += [x, y, z, record]
-        return values, (x * y * z, 1, 1)
+        return [*values, *work.grid, record]
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:
