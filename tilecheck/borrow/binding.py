@@ -28,7 +28,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
     """`target = operand`, where `node` is the expression that `operand` was lowered from."""
     match target:
         case ir.Name(id=name):
-            low.emit(flow.Bind(name, low.object_of(operand, target), span=target.span))
+            low.emit(flow.Bind(low.renamed.get(name, name), low.object_of(operand, target), span=target.span))
             low.set(target, operand.value)
         case ir.Attr(base=base, name=name):
             holder = low.expr(base)
@@ -145,7 +145,7 @@ def iterate(
             return
         bind(low, target, _element(low, target, container, flow.ANY, NOTHING), source)
         body()
-        low.emit(flow.Bind(each, target.id, span=target.span))
+        low.emit(flow.Bind(each, low.renamed.get(target.id, target.id), span=target.span))
 
     def loop() -> None:
         low.loops += 1

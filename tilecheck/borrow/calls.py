@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow import plain
 from tilecheck.borrow.blocks import check_block
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
@@ -85,9 +86,9 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if isinstance(callee, KernelValue):
         return call_kernel(low, node, callee)
     if isinstance(callee, Callee):
-        return call_function(low, node, callee.contract)
-    if isinstance(callee, Closure) and _fits(low, callee.node, node):
-        return _inline(low, callee.node, node)
+        return call_function(low, node, callee, name)
+    if isinstance(callee, Closure) and (read := read_call(low, node, callee, name)) is not None:
+        return read
     if _is_harmless(full):
         return _harmless(low, node, full or "")
     return _unknown(low, node, receiver)
@@ -97,26 +98,6 @@ def _is_our_method(func: ir.Expr) -> bool:
     """Whether a type checker knows the receiver as a thing of ours: what its methods do is known better than from types."""
     known = func.base.type if isinstance(func, ir.Attr) else None
     return known is not None and (canonical(known.name) or "").startswith("tilecheck.")
-
-
-def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:
-    """Whether a call of a lambda can be read as its body: each parameter gets one argument by its place."""
-    plain = all(param.kind == "plain" for param in called.params) and not any(arg.name or arg.star for arg in node.args)
-    return plain and len(called.params) == len(node.args) and called not in low.inlined
-
-
-def _inline(low: Expressions, called: ir.Lambda, node: ir.Call) -> Operand:
-    operands = [low.expr(arg.value) for arg in node.args]
-    renamed, inlined, at = low.renamed, low.inlined, low.at
-    own: dict[str, str] = {}
-    for param, operand, arg in zip(called.params, operands, node.args, strict=True):
-        own[param.name] = low.object_of(operand, arg.value)
-        low.env[own[param.name]] = operand.value
-    low.renamed, low.inlined, low.at = {**renamed, **own}, (*inlined, called), at or node.span
-    low.called.add(called)
-    result = low.expr(called.body)
-    low.renamed, low.inlined, low.at = renamed, inlined, at
-    return result
 
 
 def _is_harmless(full: str | None) -> bool:

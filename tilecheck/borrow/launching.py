@@ -12,11 +12,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Callee,
+    Closure,
+    Config,
+    Handle,
+    Items,
+    KernelValue,
+    Number,
+    Op,
+    Pieces,
+    Value,
+)
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
@@ -145,8 +159,9 @@ def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
     return operand.var
 
 
-def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operand:
+def call_function(low: Expressions, node: ir.Call, callee: Callee, name: str | None) -> Operand:
     """A call of a host function whose signature says what it borrows."""
+    contract = callee.contract
     bound = match(low, node, contract)
     uses: list[Use] = []
     moves: list[tuple[ir.Expr, str, str]] = []
@@ -171,15 +186,21 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     borrows = (
         returned is not None and contract.returns is not Access.OWNED and not (contract.is_async and ops + runnings)
     )
-    into = low.temp() if borrows else None
-    site = Site(returned or Kind.OTHER, spell(node), node.span) if borrows else None
-    callee = contract.name or spell(node.func)
-    if contract.result in _RESULTS and into is not None and site is not None:
-        low.emit(flow.Build(into, site, tuple(uses), callee, span=node.span))
+    called = contract.name or spell(node.func)
+    into: str | None = None
+    if contract.result in _RESULTS and borrows:
+        into = low.temp()
+        low.emit(flow.Build(into, Site(Kind.OP, spell(node), node.span), tuple(uses), called, span=node.span))
     else:
-        low.emit(flow.Lend(tuple(uses), callee, into, site, span=node.span))
-    for expr, var, name in moves:
-        low.emit(flow.Move(var, spell(node), name, span=expr.span))
+        low.emit(flow.Lend(tuple(uses), called, span=node.span))
+        if borrows and returned is not None:
+            into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
+    if callee.body is not None and may_be_read(low, callee.body):
+        given = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
+        if given.keys() == {param.name for param in callee.body.params} and len(given) == len(bound):
+            return read_body(low, node, Closure(callee.body), given, name)
+    for expr, var, param_name in moves:
+        low.emit(flow.Move(var, spell(node), param_name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":
@@ -197,6 +218,26 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
         for var in runnings:
             low.emit(flow.Put(into, None, var, span=node.span))
     return Operand(into, value)
+
+
+def _elided(low: Expressions, node: ir.Call, site: Site, uses: list[Use], contract: Contract) -> str | None:
+    """What a function returns borrows from its tensor arguments; what may be written only from those that may be."""
+    exclusive = contract.result == "tilecheck.Partition" or contract.returns in _EXCLUSIVE
+    written = [use for use in uses if use.hold is Hold.EXCLUSIVE]
+    sources = written if exclusive and written else uses
+    if not sources:
+        return None
+    into = low.temp()
+    hold = Hold.EXCLUSIVE if exclusive and written else Hold.SHARED
+    arms: list[flow.Block] = []
+    for use in sources:
+        frame = low.number_of_site()
+        with low.gather() as arm:
+            low.emit(flow.Borrow(into, use.src, hold, replace(site), reshape=frame, span=node.span))
+        arms.append(tuple(arm))
+    # Of several it may be any: each is a path of its own.
+    low.code.extend(arms[0]) if len(arms) == 1 else low.emit(flow.Branch(tuple(arms), span=node.span))
+    return into
 
 
 def _combined(low: Expressions, node: ir.Call, ops: tuple[str, ...]) -> str:

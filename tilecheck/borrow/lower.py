@@ -165,7 +165,7 @@ class _Statements(Expressions):
             case ir.Delete(targets=targets):
                 for target in targets:
                     if isinstance(target, ir.Name):
-                        self.emit(flow.Unbind(target.id, span=node.span))
+                        self.emit(flow.Unbind(self.renamed.get(target.id, target.id), span=node.span))
                     else:
                         self.escape(self.expr(target), node.span)
                     if isinstance(target, ir.Sub):
@@ -252,8 +252,9 @@ class _Statements(Expressions):
     def _augment(self, node: ir.Augment) -> None:
         self.read(node.value)
         if isinstance(node.target, ir.Name):
-            known = self.env.get(node.target.id, NOTHING)
-            operand = Operand(node.target.id, known)
+            var = self.renamed.get(node.target.id, node.target.id)
+            known = self.env.get(var, NOTHING)
+            operand = Operand(var, known)
             if isinstance(known, Array | Items):
                 self.look(operand, node.target, Touch.WRITE if isinstance(known, Array) else Touch.READ)
                 return

@@ -41,6 +41,10 @@ from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
 class Expressions(Context):
     """Lowers expressions of one function."""
 
+    def statements(self, statements: tuple[ir.Stmt, ...]) -> None:
+        """Lower the statements of a function that is read where it is called; `lower.py` knows how."""
+        raise TypeError("expressions hold no statements")
+
     def expr(self, node: ir.Expr, name: str | None = None) -> Operand:
         """Lower `node`; `name` is what the user is about to call its value."""
         found = self._expr(node, name)
@@ -102,7 +106,7 @@ class Expressions(Context):
                 return self._display(node)
             case ir.Lambda():
                 self.lambdas.setdefault(node)
-                return Operand(None, Closure(node))
+                return Operand(None, Closure(node, self.renamed))
             case ir.Comprehension():
                 return self._comprehension(node)
             case ir.Await(value=awaited):
@@ -368,8 +372,8 @@ class Expressions(Context):
         for called in op.calls:
             own = {param.name for param in called.params}
             names = (part for part in ir.walk(called.body) if isinstance(part, ir.Name) and part.full is None)
-            for name in dict.fromkeys(part.id for part in names):
-                if name not in own and isinstance(self.env.get(name), Array | Pieces):
+            for name in dict.fromkeys(part.id for part in names if part.id not in own):
+                if isinstance(self.env.get(name), Array | Pieces):
                     self.look(Operand(name), node, by=spell(node))
 
     def reentrant(self, node: ir.Expr, what: str) -> None:

@@ -214,7 +214,10 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
-        calls = (*op.calls, *(value.node for value in given if isinstance(value, Closure)))
+        calls = (
+            *op.calls,
+            *(value.node for value in given if isinstance(value, Closure) and isinstance(value.node, ir.Lambda)),
+        )
         return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls))
     if method == "graph":
         _check_capture(low, node, op, whole=True)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
+from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
-from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Number, Value
+from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Number, Value
 from tilecheck.borrow.vocabulary import (
     HARMLESS,
     LIBRARIES,
@@ -22,6 +23,7 @@ from tilecheck.borrow.vocabulary import (
 )
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
+from tilecheck.ir.kernel import Access, TensorParam
 
 Outside = Callable[[str], Definition | None]
 """The definition behind a dotted name of another file, None if it is not among the checked ones."""
@@ -53,10 +55,14 @@ class Program:
 
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
+        return self._survey_of(function).local
+
+    def _survey_of(self, function: ir.Function) -> Survey:
         if self._surveys is None:
             self._surveys = {id(part.unit): part for part in self.survey.units()}
-        own = self._surveys.get(id(function)) or survey(ir.HostModule("", "", (function,))).nested[0]
-        return own.local
+        if id(function) not in self._surveys:
+            self._surveys[id(function)] = survey(ir.HostModule("", "", (function,))).nested[0]
+        return self._surveys[id(function)]
 
     def attributes(self, part: Survey) -> dict[str, tuple[Kind, Value]]:
         """What the fields of `self` are in a method: those that the class makes in one way only, by `self.name`."""
@@ -87,8 +93,19 @@ class Program:
         if full.startswith(HARMLESS):
             return False
         if full not in self._known:
-            self._known[full] = isinstance(self.value(full), KernelValue | Callee)
+            self._known[full] = False
+            value = self.value(full)
+            self._known[full] = isinstance(value, KernelValue | Callee) or (
+                isinstance(value, Closure) and isinstance(value.node, ir.Function) and self.concerns(value.node)
+            )
         return self._known[full]
+
+    def concerns(self, function: ir.Function) -> bool:
+        """Whether the body of `function` does anything with what is ours."""
+        part = self._survey_of(function)
+        return bool(part.attributes & OUR_METHODS) or any(
+            full.startswith(LIBRARIES) or self.known(full) for full in part.full
+        )
 
     @cached_property
     def constants(self) -> dict[str, ir.Expr]:
@@ -125,7 +142,11 @@ class Program:
         if kernel is not None:
             return KernelValue(kernel)
         contract = function_of(function, self.find)
-        return Callee(contract) if contract is not None else None
+        if contract is not None:
+            owned = any(isinstance(param, TensorParam) and param.access is Access.OWNED for param in contract.params)
+            open_end = function.returns is None and not owned and is_readable(function)
+            return Callee(contract, function if open_end else None)
+        return Closure(function) if is_readable(function) else None
 
     def kernel(self, function: ir.Function) -> KernelFacts | None:
         if id(function) not in self._kernels:

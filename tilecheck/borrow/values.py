@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilecheck.borrow.contracts import KernelFacts
-from tilecheck.ir.host import Contract, Expr, Lambda
+from tilecheck.ir.host import Contract, Expr, Function, Lambda
 from tilecheck.ir.kernel import Access
 
 Shape = tuple[int | None, ...]
@@ -84,16 +84,18 @@ class Launcher:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A host function with a signature."""
+    """A host function with a signature; `body` is the function if its signature does not say what it returns."""
 
     contract: Contract
+    body: Function | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A lambda: what it does is read where it is called."""
+    """A lambda, or a function that is read where it is called. `renamed` are the variables around a lambda."""
 
-    node: Lambda
+    node: Lambda | Function
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
