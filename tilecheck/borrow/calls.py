@@ -18,6 +18,7 @@ from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.objects import call_method, construct, field_of
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
@@ -33,6 +34,7 @@ from tilecheck.borrow.values import (
     Nothing,
     Number,
     Op,
+    Thing,
     Value,
 )
 from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
@@ -71,10 +73,19 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
+    called: Operand | None = low.expr(node.func) if isinstance(callee, Thing) else None
     if isinstance(callee, Nothing) and not _is_harmless(full):
         if isinstance(node.func, ir.Attr):
             if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
                 receiver = low.expr(node.func.base)
+                kept = (
+                    field_of(low, receiver.value, node.func.name)[1] if isinstance(receiver.value, Thing) else NOTHING
+                )
+                if isinstance(kept, Launcher | Handle) and receiver.var is not None:
+                    called = low.expr(node.func)
+                    return repeat(low, node, kept, called)
+                if isinstance(kept, KernelValue):
+                    return call_kernel(low, node, kept)
                 method = lower_method(low, node, node.func, receiver, name)
                 if method is not None:
                     return method
@@ -85,6 +96,12 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
                 return repeat(low, node, callee, called)
     if isinstance(callee, KernelValue):
         return call_kernel(low, node, callee)
+    if isinstance(callee, Thing) and called is not None:
+        made = call_method(low, node, "__call__", called, name)
+        if made is not None:
+            return made
+    if isinstance(callee, Nothing) and (built := construct(low, node, name)) is not None:
+        return built
     if isinstance(callee, Callee):
         return call_function(low, node, callee, name)
     if isinstance(callee, Closure) and (read := read_call(low, node, callee, name)) is not None:

@@ -159,8 +159,10 @@ def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
     return operand.var
 
 
-def call_function(low: Expressions, node: ir.Call, callee: Callee, name: str | None) -> Operand:
-    """A call of a host function whose signature says what it borrows."""
+def call_function(
+    low: Expressions, node: ir.Call, callee: Callee, name: str | None, first: Operand | None = None
+) -> Operand:
+    """A call of a host function whose signature says what it borrows; `first` is what a method is called on."""
     contract = callee.contract
     bound = match(low, node, contract)
     uses: list[Use] = []
@@ -197,7 +199,9 @@ def call_function(low: Expressions, node: ir.Call, callee: Callee, name: str | N
             into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
     if callee.body is not None and may_be_read(low, callee.body):
         given = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
-        if given.keys() == {param.name for param in callee.body.params} and len(given) == len(bound):
+        if first is not None:
+            given[callee.body.params[0].name] = (first, node.func)
+        if given.keys() == {param.name for param in callee.body.params} and all(param for param, _, _ in bound):
             return read_body(low, node, Closure(callee.body), given, name)
     for expr, var, param_name in moves:
         low.emit(flow.Move(var, spell(node), param_name, span=expr.span))

@@ -14,6 +14,7 @@ from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
+from tilecheck.borrow.objects import field_of
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
@@ -29,6 +30,7 @@ from tilecheck.borrow.values import (
     Number,
     Op,
     Pieces,
+    Thing,
     Value,
     join,
 )
@@ -169,6 +171,8 @@ class Expressions(Context):
             return Operand(None)
         var = self.temp()
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
+        if isinstance(base.value, Thing) and isinstance(made, Nothing):
+            kind, made = field_of(self, base.value, node.name)
         self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
         if of_running:
             made = Handle("stream")

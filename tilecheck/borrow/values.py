@@ -131,13 +131,24 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of the class `cls` of the checked files, or, unless `exact`, of one that is derived from it. `fields` is what
+    is known of what it was made with.
+    """
+
+    cls: str
+    exact: bool = False
+    fields: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A tuple or list of known values."""
 
     values: tuple[Value, ...]
 
 
-Value = Nothing | Number | Array | Pieces | KernelValue | Launcher | Callee | Closure | Op | Handle | Items
+Value = Nothing | Number | Array | Pieces | KernelValue | Launcher | Callee | Closure | Op | Handle | Items | Thing
 
 NOTHING = Nothing()
 
@@ -152,6 +163,8 @@ def join(a: Value, b: Value) -> Value:
         return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access)
     if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
         return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)))
+    if isinstance(a, Thing) and isinstance(b, Thing) and a.cls == b.cls:
+        return Thing(a.cls, a.exact and b.exact, a.fields if a.fields == b.fields else ())
     if isinstance(a, Op) and isinstance(b, Op):
         return Op()
     return NOTHING
