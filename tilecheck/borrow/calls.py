@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
 from tilecheck.borrow.blocks import check_block
+from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
@@ -27,6 +28,7 @@ from tilecheck.borrow.values import (
     Array,
     Callee,
     Closure,
+    Given,
     Handle,
     Items,
     KernelValue,
@@ -34,6 +36,8 @@ from tilecheck.borrow.values import (
     Nothing,
     Number,
     Op,
+    Partial,
+    Table,
     Thing,
     Value,
 )
@@ -94,8 +98,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
             callee = called.value
             if isinstance(callee, Launcher | Handle):
                 return repeat(low, node, callee, called)
+    given: tuple[Given, ...] = ()
+    if isinstance(callee, Partial):
+        given, callee = callee.given, callee.callee
     if isinstance(callee, KernelValue):
-        return call_kernel(low, node, callee)
+        return call_kernel(low, node, callee, given)
     if isinstance(callee, Thing) and called is not None:
         made = call_method(low, node, "__call__", called, name)
         if made is not None:
@@ -103,8 +110,8 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if isinstance(callee, Nothing) and (built := construct(low, node, name)) is not None:
         return built
     if isinstance(callee, Callee):
-        return call_function(low, node, callee, name)
-    if isinstance(callee, Closure) and (read := read_call(low, node, callee, name)) is not None:
+        return call_function(low, node, callee, name, given=given)
+    if isinstance(callee, Closure) and not given and (read := read_call(low, node, callee, name)) is not None:
         return read
     if _is_harmless(full):
         return _harmless(low, node, full or "")
@@ -112,9 +119,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
 
 
 def _is_our_method(func: ir.Expr) -> bool:
-    """Whether a type checker knows the receiver as a thing of ours: what its methods do is known better than from types."""
+    """Whether a type checker knows the receiver as a thing of ours or a container: what its methods do is known better than
+    from types.
+    """
     known = func.base.type if isinstance(func, ir.Attr) else None
-    return known is not None and (canonical(known.name) or "").startswith("tilecheck.")
+    return known is not None and (canonical(known.name) or "").startswith(("tilecheck.", "builtins.", "collections."))
 
 
 def _is_harmless(full: str | None) -> bool:
@@ -123,6 +132,9 @@ def _is_harmless(full: str | None) -> bool:
 
 def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     """A function that at most reads its arguments, and keeps none of them."""
+    again = rebuilt(low, node, full)
+    if again is not None:
+        return again
     touch = Touch.LOOK if full in LOOKS else Touch.READ
     for arg in node.args:
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
@@ -146,11 +158,11 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
     for arg in node.args:
         operand = low.expr(arg.value)
         low.escape(operand, arg.span)
-        if isinstance(operand.value, Items):
+        if isinstance(operand.value, Items | Table):
             low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
-        if isinstance(receiver.value, Items) and isinstance(node.func, ir.Attr):
+        if isinstance(receiver.value, Items | Table) and isinstance(node.func, ir.Attr):
             low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
@@ -307,8 +319,29 @@ def _adopt(low: Expressions, node: ir.Call) -> Operand:
     return Operand(None, low.made_kernel(node))
 
 
+def _partial(low: Expressions, node: ir.Call) -> Operand:
+    """`functools.partial(callee, ...)`: it holds what it is given, and calls with that first."""
+    callee = low.expr(node.args[0].value) if node.args else Operand(None)
+    known = low.known(node.args[0].value) if node.args and isinstance(callee.value, Nothing) else callee.value
+    given: list[Given] = []
+    var = low.make(Kind.OTHER, spell(node), node.span)
+    for at, arg in enumerate(node.args[1:]):
+        operand = low.expr(arg.value)
+        if operand.var is not None:
+            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            kept = low.temp()
+            low.emit(flow.Bind(kept, operand.var, span=arg.span))
+            operand = Operand(kept, operand.value)
+        given.append(Given(arg.name, arg.value, operand.var, operand.value))
+    if any(arg.star for arg in node.args) or not isinstance(known, KernelValue | Callee):
+        low.escape(Operand(var), node.span)
+        return Operand(var)
+    return Operand(var, Partial(known, tuple(given)))
+
+
 _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.value": _value,
+    "functools.partial": _partial,
     "tilecheck.zip": _zip,
     "tilecheck.dup": _dup,
     "tilecheck.memcpy": _memcpy,

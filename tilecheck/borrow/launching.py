@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tilecheck.borrow.containers import elements, entries
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
@@ -23,6 +24,7 @@ from tilecheck.borrow.values import (
     Callee,
     Closure,
     Config,
+    Given,
     Handle,
     Items,
     KernelValue,
@@ -45,13 +47,13 @@ _EXCLUSIVE = (Access.MUT, Access.MAPPED, Access.OWNED, Access.ATOMIC)
 Bound = list[tuple[Param | None, ir.Expr, Operand]]
 
 
-def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand:
-    """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`."""
+def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tuple[Given, ...] = ()) -> Operand:
+    """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`; `given` are the arguments of a partial."""
     if not kernel.facts.contract.name:
         # All that is known is a type, which has no name: the kernel is called what the source calls it.
         contract = replace(kernel.facts.contract, name=_spelled(node.func))
         kernel = replace(kernel, facts=replace(kernel.facts, contract=contract))
-    bound = match(low, node, kernel.facts.contract)
+    bound = match(low, node, kernel.facts.contract, given)
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
         name = kernel.facts.contract.name
@@ -94,20 +96,35 @@ def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> 
     return args
 
 
-def match(low: Expressions, node: ir.Call, contract: Contract) -> Bound:
-    """The arguments with their parameters; None for those that cannot be matched."""
-    bound: Bound = []
+def match(low: Expressions, node: ir.Call, contract: Contract, given: tuple[Given, ...] = ()) -> Bound:
+    """The arguments with their parameters, those that are `given` first; None for those that cannot be matched."""
+    found = [(arg.name, arg.expr, Operand(arg.var, arg.value)) for arg in given]
     lost = False
-    for at, arg in enumerate(node.args):
+    loose: Bound = []
+    for arg in node.args:
         operand = low.expr(arg.value)
-        lost = lost or bool(arg.star)
+        spread = elements(low, operand, arg.value) if arg.star == "*" else None
+        named = entries(low, operand, arg.value) if arg.star == "**" else None
+        if spread is not None and not lost:
+            found += [(None, arg.value, item) for item in spread]
+        elif named is not None:
+            found += [(str(key), arg.value, item) for key, item in named]
+        elif arg.star or (lost and arg.name is None):
+            lost = lost or arg.star == "*"
+            loose.append((None, arg.value, operand))
+        else:
+            found.append((arg.name, arg.value, operand))
+    bound: Bound = []
+    at = 0
+    for name, expr, operand in found:
         param: Param | None = None
-        if not lost and arg.name is None and at < len(contract.params):
+        if name is not None:
+            param = next((p for p in contract.params if p.name == name), None)
+        elif at < len(contract.params):
             param = contract.params[at]
-        elif arg.name is not None:
-            param = next((p for p in contract.params if p.name == arg.name), None)
-        bound.append((param, arg.value, operand))
-    return bound
+        at += name is None
+        bound.append((param, expr, operand))
+    return [*bound, *loose]
 
 
 def _uses(kernel: KernelValue, bound: Bound) -> list[Use]:
@@ -160,11 +177,16 @@ def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
 
 
 def call_function(
-    low: Expressions, node: ir.Call, callee: Callee, name: str | None, first: Operand | None = None
+    low: Expressions,
+    node: ir.Call,
+    callee: Callee,
+    name: str | None,
+    first: Operand | None = None,
+    given: tuple[Given, ...] = (),
 ) -> Operand:
     """A call of a host function whose signature says what it borrows; `first` is what a method is called on."""
     contract = callee.contract
-    bound = match(low, node, contract)
+    bound = match(low, node, contract, given)
     uses: list[Use] = []
     moves: list[tuple[ir.Expr, str, str]] = []
     ops: list[str] = []
@@ -198,11 +220,11 @@ def call_function(
         if borrows and returned is not None:
             into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
     if callee.body is not None and may_be_read(low, callee.body):
-        given = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
+        by_param = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
         if first is not None:
-            given[callee.body.params[0].name] = (first, node.func)
-        if given.keys() == {param.name for param in callee.body.params} and all(param for param, _, _ in bound):
-            return read_body(low, node, Closure(callee.body), given, name)
+            by_param[callee.body.params[0].name] = (first, node.func)
+        if by_param.keys() == {param.name for param in callee.body.params} and all(param for param, _, _ in bound):
+            return read_body(low, node, Closure(callee.body), by_param, name)
     for expr, var, param_name in moves:
         low.emit(flow.Move(var, spell(node), param_name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))

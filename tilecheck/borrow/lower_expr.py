@@ -7,10 +7,11 @@ for its shape is not. Calls are in `calls.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
+from tilecheck.borrow.containers import display, repeated
 from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
@@ -30,6 +31,7 @@ from tilecheck.borrow.values import (
     Number,
     Op,
     Pieces,
+    Table,
     Thing,
     Value,
     join,
@@ -105,7 +107,7 @@ class Expressions(Context):
                 self.read(test)
                 return self._either(node, test, then_expr, other_expr)
             case ir.Display():
-                return self._display(node)
+                return display(self, node)
             case ir.Lambda():
                 self.lambdas.setdefault(node)
                 return Operand(None, Closure(node, self.renamed))
@@ -204,7 +206,7 @@ class Expressions(Context):
             return self.view(base, node, self._ranges(node.index))
         index = self.read(node.index)
         if base.var is None:
-            return Operand(None)
+            return Operand(None, _item(base.value, self.scalar(node.index)))
         if isinstance(node.index, ir.Const) and node.index.known:
             item = self.known(node)
             if isinstance(item, Nothing):
@@ -268,6 +270,9 @@ class Expressions(Context):
     # ---- operations and containers
 
     def _operation(self, node: ir.Operation) -> Operand:
+        again = repeated(self, node)
+        if again is not None:
+            return again
         quiet = node.op in ("is", "is not", "in", "not in")
         shown = node.op == "%" and isinstance(node.operands[0], ir.Const) and isinstance(node.operands[0].value, str)
         lower = self.expr if quiet else self.show if shown else self.read
@@ -309,28 +314,6 @@ class Expressions(Context):
         self.assume(after)
         self.emit(flow.Branch((first, second), span=node.span))
         return Operand(var, join(*values))
-
-    def _display(self, node: ir.Display) -> Operand:
-        operands = [self.expr(item) for item in node.items]
-        for key in node.keys:
-            if key is not None:
-                self.read(key)
-        if not any(operand.var is not None for operand in operands):
-            values = Items(tuple(operand.value for operand in operands))
-            return Operand(None, values if node.kind in ("tuple", "list") else NOTHING)
-        var = self.make(Kind.OTHER, spell(node), node.span)
-        for at, (item, operand) in enumerate(zip(node.items, operands, strict=True)):
-            if operand.var is None:
-                continue
-            if isinstance(item, ir.Starred):
-                self.escape(operand, item.span)
-                continue
-            field: str | None = f"[{at}]" if node.kind in ("tuple", "list") else None
-            if node.kind == "dict" and isinstance(key := node.keys[at], ir.Const) and key.known:
-                field = f"[{key.value!r}]"
-            self.emit(flow.Put(var, field, operand.var, span=item.span))
-        sequence = node.kind in ("tuple", "list") and not any(isinstance(item, ir.Starred) for item in node.items)
-        return Operand(var, Items(tuple(operand.value for operand in operands)) if sequence else NOTHING)
 
     def _comprehension(self, node: ir.Comprehension) -> Operand:
         var = self.make(Kind.OTHER, spell(node), node.span)
@@ -395,7 +378,12 @@ def _bound(value: int | None) -> int | None:
 def _item(value: Value, index: object) -> Value:
     if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
         return value.values[index]
-    return NOTHING
+    if isinstance(value, Table) and index in value.keys:
+        return value.values[value.keys.index(index)]
+    # Any of them, if there is one thing to say of all.
+    return (
+        reduce(join, value.values) if isinstance(value, Items | Table) and index is None and value.values else NOTHING
+    )
 
 
 def _extent(array: Array, node: ir.Attr) -> Value:

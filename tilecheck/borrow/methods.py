@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
+from tilecheck.borrow.containers import dict_method
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.repeats import launcher, repeats_method, start
@@ -26,6 +27,7 @@ from tilecheck.borrow.values import (
     Nothing,
     Op,
     Pieces,
+    Table,
     Thing,
 )
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
@@ -64,6 +66,8 @@ def _guessed_method(
 ) -> Operand | None:
     """A method of an unknown receiver whose name only our tensors use, or that is harmless to take for ours."""
     method = func.name
+    if isinstance(receiver.value, Table) and (taken := dict_method(low, node, method, receiver, func.base)) is not None:
+        return taken
     if not isinstance(receiver.value, Nothing | Items | Thing) or receiver.var is None:
         return None
     if method in ("append", "appendleft") and len(node.args) == 1:
