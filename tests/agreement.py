@@ -26,7 +26,7 @@ from tilecheck.interp.simt import run
 from tilecheck.ir.kernel import Kernel
 from tilecheck.ir.types import ArrayExtent
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Scalar, Size
-from tilecheck.symbolic.requires import parse, vocabulary
+from tilecheck.symbolic.requires import Comparison, parse, vocabulary
 from tilecheck.verify.simt import SimtReport, check_kernel
 from tilecheck.verify.verdict import Property, Verdict
 
@@ -58,7 +58,8 @@ def allowed(kernel: Kernel, report: SimtReport, conditions: tuple[str, ...], lau
 
     words = vocabulary(kernel)
     texts = [*conditions, *(a for a in report.assumptions if "=" in a)]
-    return all(comparison.holds(value) for text in texts for comparison in parse(text, words))
+    parts = [part for text in texts for part in parse(text, words)]
+    return all(part.holds(value) for part in parts if isinstance(part, Comparison))
 
 
 def agrees(text: str, chosen: list[RandomLaunch], budget: float) -> None:

@@ -62,6 +62,33 @@ def scatter(z: Tensor[Mut, f32, Dyn], where: Tensor[Shared, tc.i32, Dyn]) -> Non
         z[where[i]] = i
 
 
+@tc.simt(block=4, requires="x.size >= perm.size and 0 <= perm < z.size and distinct(perm)")
+def permute(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], perm: Tensor[Shared, tc.i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < perm.size:
+        z[perm[i]] = x[i]
+
+
+@tc.simt(block=4, requires="nondecreasing(ptr) and 0 <= ptr <= z.size")
+def rows(z: Tensor[Mut, f32, Dyn], ptr: Tensor[Shared, tc.i32, Dyn]) -> None:
+    row = cuda.grid(1)
+    if row < ptr.size - 1:
+        for k in range(ptr[row], ptr[row + 1]):
+            z[k] = row
+
+
+@tc.kernel(requires="0 <= where < x.size")
+def pick(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn], where: Tensor[Shared, tc.i32, Dyn]) -> None:
+    z.store(tc.gather(x, tc.load_like(where, z, pad=0)))
+
+
+@cuda.jit
+def spread(z, perm):
+    i = cuda.grid(1)
+    if i < perm.size:
+        z[perm[i]] = i
+
+
 @cuda.jit
 def plain(z, x, n):
     i = cuda.grid(1)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilecheck.ir.types import ArrayExtent, DimExtent
+from tilecheck.symbolic.contents import Bounded, ElementFact, Ordered
 from tilecheck.symbolic.linear import (
     Atom,
     Fresh,
@@ -67,7 +68,25 @@ def value(atom: Atom) -> int:
     ],
 )
 def test_conditions_mean_what_python_says(text: str, holds: bool) -> None:
-    assert all(c.holds(value) for c in parse(text, WORDS)) is holds
+    assert all(c.holds(value) for c in parse(text, WORDS) if isinstance(c, Comparison)) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("x < n", Bounded("x", "<", Poly.of(Scalar("n")), "x < n")),
+        ("n > x", Bounded("x", "<", Poly.of(Scalar("n")), "n > x")),
+        ("distinct(y)", Ordered("y", "distinct")),
+        ("nondecreasing(w)", Ordered("w", "nondecreasing")),
+    ],
+)
+def test_an_array_stands_for_its_elements(text: str, fact: ElementFact) -> None:
+    assert parse(text, WORDS) == (fact,)
+    assert fact.text == text
+
+
+def test_a_chain_around_an_array_is_two_facts() -> None:
+    assert [part.text for part in parse("n >= 2 and 0 <= x < y.size", WORDS)] == ["n >= 2", "0 <= x", "x < y.size"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +94,7 @@ def test_conditions_mean_what_python_says(text: str, holds: bool) -> None:
     [
         ("q.size > 0", "`q` is no array parameter"),
         ("m > 0", "`m` is no int parameter"),
-        ("x > 0", "`x` is an array"),
+        ("x + 1 > 0", "`x` is an array"),
         ("y.shape[2] > 0", "`y.shape[2]` is no axis of `y`, which has rank 2"),
         ("y.shape[-1] > 0", "no axis"),
         ("y.shape[n] > 0", "the axis is no number"),
@@ -91,6 +110,12 @@ def test_conditions_mean_what_python_says(text: str, holds: bool) -> None:
         ("n ==", "does not parse"),
         ("__import__('os') == 1", "not part of the language"),
         ("(" * 5000, "does not parse"),
+        ("x < y", "`x < y` compares two arrays"),
+        ("sorted(x)", "`sorted(x)` is not part of the language"),
+        ("distinct(n)", "`n` is no array parameter"),
+        ("distinct(x, w)", "`distinct(x, w)` is of no array"),
+        ("nondecreasing(y)", "`y` has rank 2"),
+        ("distinct(x) > 0", "not part of the language"),
     ],
 )
 def test_what_conditions_cannot_say_is_refused_in_words(text: str, words: str) -> None:

@@ -16,7 +16,6 @@ import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
@@ -30,10 +29,10 @@ from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import Life
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
-from tilecheck_runtime.seat import Key, Recent, Seat, close_all, seat_of, usable
-from tilecheck_runtime.sites import caller, in_del, site_of
+from tilecheck_runtime.seat import Key, Recent, Seat, close_all, key_of, seat_of, usable
+from tilecheck_runtime.sites import Site, caller, in_del
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel, listeners
-from tilecheck_runtime.stream import Stream, next_stream
+from tilecheck_runtime.stream import Stream, next_stream, stays
 from tilecheck_runtime.surroundings import watch
 from tilecheck_runtime.tensor import Tensor
 
@@ -62,6 +61,19 @@ class Round(Running[Tensors]):
         if self._end is None:
             self._end = self._seat.event()
         return self._end
+
+    def _collect(self) -> Tensors:
+        if self._end is not None:
+            return super()._collect()
+        over = False
+        try:
+            self._seat.rounds.wait()
+            over = True
+        finally:
+            # An interrupted wait says nothing about the work.
+            if over or self._event.done():
+                self._release()
+        return self._value
 
     def _release(self) -> None:
         self._seat.landed(self._number)
@@ -104,7 +116,7 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     memory: Memory | None = kernel._memory
     if memory is not None and not kwargs and not listeners and memory.unchanged():
-        seat = memory.seats.get(tuple(map(id, args)))
+        seat = memory.seats.get(key_of(args))
         if seat is not None:
             op = _quick(kernel, seat, args)
             if op is not None:
@@ -129,6 +141,8 @@ def _remembered(kernel: KernelObject) -> Memory:
 
 def _quick(kernel: KernelObject, seat: Seat, args: tuple[Any, ...]) -> QuickOp | None:
     """The op of a launch that has a seat; None if it must go the long way. Raises BorrowError for a conflict."""
+    if not seat.takes(args):
+        return None
     if not seat.stands:
         if OPEN or not all(map(usable, args)):
             return None
@@ -154,29 +168,30 @@ class CalledOp(LaunchOp):
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
         running = super().run(stream)
+        where, free = running.stream, stream is None and stays(running.stream)
         args, self._args = self._args, ()
         memory: Memory = self._kernel._memory
-        key = tuple(map(id, args))
-        if key not in memory.seats and memory.recent.again(key, args, running.stream):
-            seat = seat_of(self.plan, running.stream, threading.Lock())
+        key = key_of(args)
+        if key not in memory.seats and memory.recent.again(key, args, where, anywhere=free):
+            seat = seat_of(self.plan, where, threading.Lock())
             if seat is not None:
                 seat.keep_in(memory.seats, key, args)
-                running.stream._settles(seat)
+                where._settles(seat)
         return running
 
 
 class QuickOp(LaunchOp):
-    """The op of a launch whose seat has leave. Its name, plan, node, loans and site are made when they are asked for."""
+    """The op of a launch whose seat has leave. Its name, plan, node and loans are made when they are asked for."""
 
     _life = Life.BUILT
     _attempted = False
     _lock = LOCK
 
-    def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], at: tuple[CodeType, int]) -> None:
+    def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], site: Site) -> None:
         self._seat = seat
         self._kernel = kernel
         self._args = args
-        self._at = at
+        self._site = site
         self._ref: weakref.ref[Pending] = weakref.ref(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -188,12 +203,10 @@ class QuickOp(LaunchOp):
                 value: Any = plan_of(self._kernel, _remembered(self._kernel).checked, self._args, {})
             case "_node":
                 value = Value(_tensors(self._args))
-            case "_site":
-                value = site_of(*self._at)
             case "_name":
                 value = self._seat.name
             case _:
-                raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
+                return super().__getattr__(name)
         self.__dict__[name] = value
         return value
 
@@ -213,21 +226,21 @@ class QuickOp(LaunchOp):
         if stream is None:
             self._attempted = True
             phase.refuse_running("run")
-            stream = next_stream()
+            stream = self._seat.stream if stays(self._seat.stream) else next_stream()
         seat = self._seat
         if stream is seat.stream and phase.entered() is None and (not seat.earlier or seat.order()):
             with seat.lock:
                 # From built to running at once, for everybody who looks.
                 with LOCK:
                     started = self._life is _BUILT and _taken_back(self._ref)
-                    if started and not seat.ready and not seat.take():
+                    if started and not seat.ready and not seat.take(self._site):
                         self.enter()
                         started = False
                     if started:
                         self._life = _STARTED
                         seat.count += 1
                 if started:
-                    seat.submit()
+                    seat.go(self._args)
                     return Round(seat, self._args if seat.all_tensors else _tensors(self._args))
         if stream is not seat.stream:
             self._give_up_seat()
@@ -236,7 +249,7 @@ class QuickOp(LaunchOp):
     def _give_up_seat(self) -> None:
         """The launch goes from stream to stream: a seat on one of them would cost more than it saves."""
         seats = self._kernel._memory.seats
-        key = tuple(map(id, self._args))
+        key = key_of(self._args)
         if seats.get(key) is self._seat:
             del seats[key]
             self._seat.close()

@@ -125,6 +125,10 @@ class Packed:
         return launch
 
 
+# Arguments that were packed, and a call that submits a kernel with them.
+Bound = tuple[Packed, Callable[[], None]]
+
+
 class Function:
     """A kernel of a loaded module. Keeps the module alive."""
 

@@ -82,6 +82,11 @@ class Execution:
         if isinstance(work, Download):
             self._host_copies.append(self._last)
 
+    def reach(self) -> None:
+        """Wait until everything is over that the next piece of work comes after. Raises what failed there."""
+        after = (*self._pending, *(() if self._last is None else (self._last,)))
+        self.stream._queue.mark(after).wait()
+
     def settle(self) -> None:
         """Wait until arrays on their way to the host have arrived: a user's function is going to see them."""
         for event in self._host_copies:

@@ -85,11 +85,30 @@ def stand(requests: Sequence[Request], by: str, standing: Standing, owner: Runne
         site = here()
         loans = [_loan(request, by, State.RUNNING, site) for request in requests]
         for loan in loans:
-            loan.ledger.unsettle(loan.region, 0 if any(ended) else standing.number)
+            if any(ended):
+                loan.ledger.unsettle(loan.region)
+            else:
+                loan.ledger.unsettle(loan.region, standing.number or 0, borrows=False)
         standing.stands = True
         for loan in loans:
             loan.ledger.stand(loan.region, standing)
         return before(loans, owner)
+
+
+def renew(request: Request, by: str, loan: Loan) -> bool:
+    """Grant `request` as a new exclusive borrow that goes on as `loan`, since those who had that have ended or are about to.
+    False, and nothing done, if somebody else has ended it. Raises BorrowError for a conflict.
+
+    Nothing is entered, so the leaves of launches stand unless it ends what they may rest on.
+    """
+    with LOCK:
+        if loan.ended is not None:
+            return False
+        check((request,), by)
+        ended = _end_idle(request, by, spared=loan)
+        request.ledger.unsettle(request.region, launches=ended)
+        loan.site = here()
+        return True
 
 
 def borrow(request: Request, holder: str) -> Loan:
@@ -130,14 +149,20 @@ def merged(loans: Sequence[Loan]) -> tuple[Loan, ...]:
         return tuple(kept.values())
 
 
-def resume(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> tuple[Loan, ...] | None:
+def resume(
+    requests: Sequence[Request], by: str, standing: Standing, owner: Runner, before: Sequence[Loan], site: Site
+) -> tuple[Loan, ...] | None:
     """Running loans for the rounds to come, if the leave still stands: nothing that it was granted on has changed. None if it
-    was taken back.
+    was taken back. Those from `before` run on if the ledgers still list them.
     """
     with LOCK:
         if not standing.stands:
             return None
-        site = here()
+        if before and all(loan.listed for loan in before):
+            for loan in before:
+                loan.state, loan.site = State.RUNNING, site
+            return tuple(before)
+        assert standing.number is not None
         loans = tuple(_loan(request, by, State.RUNNING, site) for request in requests)
         for loan in loans:
             loan.ledger.start(loan, owner, standing.number)
@@ -248,12 +273,14 @@ def _conflict(request: Request, loan: Loan, rule: str) -> BorrowError:
     )
 
 
-def _end_idle(request: Request, by: str) -> bool:
-    """End the idle loans that `request` excludes; whether there were any."""
+def _end_idle(request: Request, by: str, spared: Loan | None = None) -> bool:
+    """End the idle loans that `request` excludes, but for `spared` and those that nobody has; whether there were any."""
     kept = frozenset() if request.actor is None else request.actor.ancestry
     found = False
     for loan in request.ledger.still():
-        if loan.state is State.IDLE and loan.number not in kept and overlaps(loan.region, request.region):
+        if loan.state is not State.IDLE or loan is spared or loan.number in kept:
+            continue
+        if overlaps(loan.region, request.region) and not loan.vacant:
             loan.ended = (f"{by} {VERBS[request.access]}", here())
             found = True
     return found

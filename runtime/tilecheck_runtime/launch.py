@@ -2,7 +2,8 @@
 
 The order is: read and check the kernel (once), bind the arguments, bind the Dims, find the grid, check the kernel for
 these extents (once per extents), evaluate the launch conditions, and last take the borrows, so that an op that fails to
-build holds nothing. If the outputs do not define a grid, conditions wait for `with_grid`.
+build holds nothing. If the outputs do not define a grid, conditions wait for `with_grid`. What is required of array
+elements waits until the op runs (`element_checks.py`).
 
 Arguments are bound and borrows taken at every call. What lies between is decided once per `facts`: everything that it
 reads, so that a later call which says the same cannot come to another decision.
@@ -17,6 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
+from tilecheck.surface.unsafe import vouched
+from tilecheck.symbolic.contents import ElementFact
 from tilecheck.verify.tile_report import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument, bind, bind_dims
@@ -28,6 +31,7 @@ from tilecheck_runtime.contracts import (
     need_grid,
     override_grid,
 )
+from tilecheck_runtime.element_checks import check_elements
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold
@@ -54,6 +58,12 @@ class Plan:
     grid: Grid | None
     hints: Mapping[str, int]
     decision: Decision | None = None
+    vouched: bool = False
+
+    @property
+    def facts(self) -> tuple[ElementFact, ...]:
+        """What has to be checked of array elements before the launch: nothing that the program vouched for."""
+        return () if self.vouched else self.kernel.facts
 
     @property
     def name(self) -> str:
@@ -142,6 +152,7 @@ class LaunchOp(DeviceOp[Tensors]):
             )
         work = plan.work(grid)
         value = super()._evaluate(execution)
+        check_elements(plan, grid, execution)
         execution.submit(work, plan)
         return value
 
@@ -161,12 +172,13 @@ def plan_of(kernel: KernelObject, checked: CheckedKernel | None, args: tuple[Any
     if decision is None:
         plan = _decided(checked, arguments, kernel)
         decision = checked.remember(facts, Decision(plan.dims, plan.grid))
-    return Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision)
+    return Plan(checked, arguments, decision.dims, decision.grid, kernel.hints, decision, vouched())
 
 
 def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...], called: KernelObject) -> Plan:
     dims = bind_dims(kernel.kernel, arguments, called.bindings)
-    plan = Plan(kernel, arguments, dims, infer_grid(kernel.kernel.name, arguments), called.hints)
+    grid = infer_grid(kernel.kernel.name, arguments)
+    plan = Plan(kernel, arguments, dims, grid, called.hints, vouched=vouched())
     plan.check()
     return plan
 

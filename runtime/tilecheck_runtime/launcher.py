@@ -24,7 +24,7 @@ from tilecheck_runtime.calls import build
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.ledger import OPEN
 from tilecheck_runtime.running import Running
-from tilecheck_runtime.seat import Key, Recent, Seat, close_all, seat_of, usable
+from tilecheck_runtime.seat import Key, Recent, Seat, close_all, key_of, seat_of, usable
 from tilecheck_runtime.specialise import listeners
 from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.surroundings import watch
@@ -54,12 +54,12 @@ class Launcher(Unique):
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Check and submit one launch. Raises what building and running the op would raise."""
-        seat = self._seats.get(tuple(map(id, args)))
+        seat = self._seats.get(key_of(args))
         if seat is None or kwargs or OPEN or listeners or phase.entered() is not None or not self._unchanged():
             return self._long_way(args, kwargs)
         with self._lock:
-            if seat.ready:
-                return seat.submit()
+            if seat.ready and seat.takes(args):
+                return seat.go(args)
         return self._long_way(args, kwargs)
 
     def wait(self) -> None:
@@ -97,9 +97,9 @@ class Launcher(Unique):
             close_all(self._seats)
             self._unchanged = watch(self._kernel.fn)
         plain = not kwargs and not listeners
-        key = tuple(map(id, args))
+        key = key_of(args)
         seat = self._seats.get(key)
-        if plain and seat is not None and all(map(usable, args)) and seat.sit():
+        if plain and seat is not None and all(map(usable, args)) and seat.sit(args):
             return
         op = build(self._kernel, args, kwargs)
         if plain and seat is None and self._recent.again(key, args, self.stream):

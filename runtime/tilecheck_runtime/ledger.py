@@ -33,6 +33,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -174,6 +175,15 @@ class Loan:
     ended: tuple[str, Site] | None = None
     owner: Runner | None = None
     number: int = field(default_factory=lambda: next(_numbers))
+    # Whether the ledger lists it among those that run.
+    listed: bool = False
+    # Of a loan that handles share one after the other: those that are alive.
+    holders: Sequence[Callable[[], object]] | None = None
+
+    @property
+    def vacant(self) -> bool:
+        """Whether nobody has it and somebody may get it again."""
+        return self.holders is not None and all(ref() is None for ref in self.holders)
 
     @property
     def ancestry(self) -> frozenset[int]:
@@ -210,11 +220,14 @@ class Request(NamedTuple):
 
 
 class Standing:
-    """Leave to submit the same work again and again on one stream: it `stands` as long as nobody has been granted
-    anything on these bytes that the next round would have to look at.
+    """Leave to do the same again and again: it `stands` as long as nobody has been granted anything on these bytes that the
+    next time would have to look at.
+
+    What is done again is a launch on the stream with this number, or, without one, the exclusive borrow of a partition,
+    which launches do not disturb.
     """
 
-    def __init__(self, stream: int) -> None:
+    def __init__(self, stream: int | None) -> None:
         self.number = stream
         self.stands = False
         # Set by whoever submits once the first round may go, under the lock; ends with `stands`.
@@ -254,7 +267,15 @@ class Ledger:
     def running(self) -> list[Loan]:
         """The loans of executions that nobody has waited for."""
         with LOCK:
-            found = [loan for ref in self._running if (loan := ref()) is not None and loan.state is State.RUNNING]
+            found: list[Loan] = []
+            for ref in self._running:
+                loan = ref()
+                if loan is None:
+                    continue
+                if loan.state is State.RUNNING:
+                    found.append(loan)
+                else:
+                    loan.listed = False
             if len(found) < len(self._running):
                 self._running = [weakref.ref(loan) for loan in found]
             self._sweep_at = 2 * len(found) + SWEEP
@@ -277,8 +298,10 @@ class Ledger:
             ]
             self._standing = [*others, (region, weakref.ref(standing))]
 
-    def unsettle(self, region: Region, stream: int = 0) -> None:
-        """Take back the leaves on bytes of `region`, but those on `stream`, whose order is by itself."""
+    def unsettle(self, region: Region, stream: int = 0, *, borrows: bool = True, launches: bool = True) -> None:
+        """Take back the leaves for borrows and launches on bytes of `region`, but not for launches on `stream`, whose order
+        is by itself.
+        """
         with LOCK:
             if not self._standing:
                 return
@@ -287,7 +310,8 @@ class Ledger:
                 other, standing = entry[0], entry[1]()
                 if standing is None:
                     continue
-                if standing.number != stream and other.offset < region.end and region.offset < other.end:
+                meant = borrows if standing.number is None else launches and standing.number != stream
+                if meant and other.offset < region.end and region.offset < other.end:
                     standing.stands = standing.ready = False
                 if standing.stands:
                     kept.append(entry)
@@ -296,7 +320,7 @@ class Ledger:
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""
         with LOCK:
-            loan.state, loan.owner = State.RUNNING, execution
+            loan.state, loan.owner, loan.listed = State.RUNNING, execution, True
             ref = weakref.ref(loan)
             self._running.append(ref)
             if len(self._running) > self._sweep_at:
@@ -304,12 +328,14 @@ class Ledger:
             lane = [ref]
             for earlier in self._lanes.get(stream, ()):
                 other = earlier()
-                if other is None or other.state is not State.RUNNING:
+                if other is None:
                     continue
                 # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
                 same = other.exclusive == loan.exclusive and other.region == loan.region
-                if not (same and other.owner is not None and other.owner.submitted):
+                if other.state is State.RUNNING and not (same and other.owner is not None and other.owner.submitted):
                     lane.append(earlier)
+                else:
+                    other.listed = False
             self._lanes[stream] = lane
 
     def ahead(self, loan: Loan, execution: object) -> set[Runner]:

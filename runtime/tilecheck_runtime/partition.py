@@ -18,6 +18,9 @@ it ends when somebody else borrows the same bytes exclusively, and says so at it
 
 from __future__ import annotations
 
+import weakref
+from dataclasses import dataclass
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from tilecheck.interp.arguments import TileMap
@@ -25,13 +28,17 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
-from tilecheck_runtime.grants import borrow
-from tilecheck_runtime.ledger import Access, Loan
-from tilecheck_runtime.sites import subject
-from tilecheck_runtime.tensor import Tensor, kernel_language
+from tilecheck_runtime.grants import borrow, renew
+from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing
+from tilecheck_runtime.sites import here, subject
 from tilecheck_runtime.unique import Unique
 
+if TYPE_CHECKING:
+    from tilecheck_runtime.tensor import Tensor
+
 MAX_RANK = 3
+# Forms that the slot of a tensor remembers.
+FORMS = 64
 
 
 class _Owned:
@@ -44,23 +51,84 @@ class _Owned:
 OWNED: Final = _Owned()
 
 
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Form:
+    """What a partition is, apart from the handle: partitions of one form through one loan are one for a launch."""
+
+    elements: Elements
+    loan: Loan | None
+    tile: tuple[int, ...]
+    exact: bool = True
+    mapping: TileMap | None = None
+
+
+class Slot(Standing):
+    """The exclusive borrow that all partitions of one tensor share, one after the other: the handles of the one before have
+    ended (`retire`) before those of the next are made.
+
+    As long as it `stands`, a new partition would end nothing and be refused by nothing but ops that are pending, so it is
+    made without looking at the ledger. `forms` are those that were asked for, by what they were asked for with.
+    """
+
+    def __init__(self, loan: Loan) -> None:
+        super().__init__(None)
+        self.loan = loan
+        self.forms: dict[Any, Form] = {}
+        self.live: list[weakref.ref[Partition]] = []
+        loan.holders = self.live
+
+    def form(self, asked: Any, form: Form) -> Form:
+        """Remember `form` under what it was asked for with."""
+        while len(self.forms) >= FORMS:
+            self.forms.pop(next(iter(self.forms)))
+        return self.forms.setdefault(asked, form)
+
+    def retire(self) -> None:
+        """End the handles that are alive. The lock of the ledgers is held."""
+        handles = [handle for ref in self.live if (handle := ref()) is not None]
+        self.live.clear()
+        if not handles:
+            return
+        loan = self.loan
+        ended = ("a partition borrowed it exclusively", here())
+        past = Loan(loan.ledger, loan.region, True, loan.holder, loan.site, loan.lineage, ended=ended)
+        for handle in handles:
+            form = handle._form
+            handle._form = Form(form.elements, past, form.tile, form.exact, form.mapping)
+            handle._slot = None
+
+
 class Partition(Unique):
     """An exclusive borrow of a tensor in tiles; `tile` is the shape of one."""
 
-    def __init__(
-        self,
-        elements: Elements,
-        loan: Loan | None,
-        tile: tuple[int, ...],
-        *,
-        exact: bool = True,
-        mapping: TileMap | None = None,
-    ) -> None:
-        self._elements = elements
-        self._loan = loan
-        self.tile = tile
-        self.exact = exact
-        self.mapping = mapping
+    def __init__(self, form: Form, slot: Slot | None) -> None:
+        self._form = form
+        self._slot = slot
+        if slot is not None:
+            slot.live.append(weakref.ref(self))
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The shape of one tile."""
+        return self._form.tile
+
+    @property
+    def exact(self) -> bool:
+        """Whether a launch covers all tiles; False for a prefix."""
+        return self._form.exact
+
+    @property
+    def mapping(self) -> TileMap | None:
+        """How blocks walk over the tiles of a mapped partition."""
+        return self._form.mapping
+
+    @property
+    def _elements(self) -> Elements:
+        return self._form.elements
+
+    @property
+    def _loan(self) -> Loan | None:
+        return self._form.loan
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -125,17 +193,26 @@ class Partition(Unique):
         return self._unpartition(None)
 
     def _unpartition(self, execution: object) -> Tensor:
+        from tilecheck_runtime.tensor import Tensor
+
         if self._loan is None:
             return Tensor(self._elements)
         request = self._elements.request(Access.SHARE, self._loan, execution=execution)
         return Tensor(self._elements, borrow(request, "a view"))
 
     def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> Partition:
-        return Partition(self._elements, self._loan, self.tile, exact=exact, mapping=mapping)
+        with LOCK:
+            form, slot = self._form, self._slot
+            other = Form(form.elements, form.loan, form.tile, exact, mapping)
+            if slot is not None:
+                other = slot.form((form.tile, exact, mapping), other)
+            return Partition(other, slot)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
+            from tilecheck_runtime.tensor import kernel_language
+
             raise kernel_language(self, name)
 
     def _usable(self, name: str | None = None) -> None:
@@ -159,10 +236,12 @@ class OwnedPartition(Partition):
         exact: bool = True,
         mapping: TileMap | None = None,
     ) -> None:
-        super().__init__(tensor._elements, tensor._loan, tile, exact=exact, mapping=mapping)
+        super().__init__(Form(tensor._elements, tensor._loan, tile, exact, mapping), None)
         self._tensor = tensor
 
     def _unpartition(self, execution: object) -> Tensor:
+        from tilecheck_runtime.tensor import Tensor
+
         return Tensor(self._tensor._move("`unpartition`", execution=execution), self._tensor._loan)
 
     def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> OwnedPartition:
@@ -178,14 +257,51 @@ class OwnedPartition(Partition):
 
 def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
     """`tensor.partition(*tile)`."""
+    slot = tensor._slot
+    if slot is not None:
+        form = _known(slot, tile)
+        if form is not None:
+            with LOCK:
+                if slot.stands and not OPEN:
+                    if slot.live:
+                        slot.retire()
+                    return Partition(form, slot)
     tensor._usable()
     shape = _tile(tensor, tile)
     tensor._writable()
-    return Partition(tensor._elements, tensor._lend(Access.EXCLUDE, "a partition"), shape)
+    elements = tensor._elements
+    if elements.meta:
+        return Partition(Form(elements, None, shape), None)
+    with LOCK:
+        request = elements.request(Access.EXCLUDE, tensor._loan)
+        slot = tensor._slot
+        if slot is None or not renew(request, "a partition", slot.loan):
+            slot = tensor._slot = Slot(borrow(request, "a partition"))
+        slot.retire()
+        slot.stands = True
+        request.ledger.stand(request.region, slot)
+        asked = tile if _ints(tile) else (shape, True, None)
+        return Partition(slot.form(asked, Form(elements, slot.loan, shape)), slot)
+
+
+def _known(slot: Slot, asked: tuple[Any, ...]) -> Form | None:
+    """The form that was asked for with these ints."""
+    try:
+        form = slot.forms.get(asked)
+    except TypeError:  # a list
+        return None
+    return form if form is not None and (all(map(is_, asked, form.tile)) or _ints(asked)) else None
+
+
+def _ints(asked: tuple[Any, ...]) -> bool:
+    """Whether these are plain ints, of which equal ones are the same to everybody."""
+    return set(map(type, asked)) == {int}
 
 
 def cut_owned(tensor: Tensor, tile: tuple[Any, ...]) -> OwnedPartition:
     """`tensor.into_partition(*tile)`."""
+    from tilecheck_runtime.tensor import Tensor
+
     tensor._usable()
     shape = _tile(tensor, tile)
     tensor._writable()

@@ -6,8 +6,9 @@ take back the leave of a seat (`ledger.Standing`) as soon as they grant anybody 
 have to look at. Arguments are packed, so a round is one call of the driver.
 
 The borrows of all rounds are one set of running loans. Rounds follow one another on one stream and write the same bytes, so
-whoever waits for one has waited for those before it. A launch on another stream, with a scalar of another value, or through
-another handle takes no seat, and is checked from the start.
+whoever waits for one has waited for those before it. A launch on another stream, with an int of another value, or through the handle
+of another tensor takes no seat, and is checked from the start. Partitions of one tensor into the same tiles, one after the
+other, are the same to it, and so are floats, unless `requires` reads them.
 
 Locks: `lock` is held around each submission, so that what is put behind a round, by another thread after it took back the
 leave, finds it submitted or never submitted. It may be held when the ledgers' is taken, never the other way round, and
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from operator import is_
 from typing import Any
 
 from tilecheck_runtime.backends import Event, Repeat
@@ -26,12 +28,15 @@ from tilecheck_runtime.errors import BorrowError, TilecheckError
 from tilecheck_runtime.grants import release, resume, stand
 from tilecheck_runtime.launch import Plan, requests_of
 from tilecheck_runtime.ledger import LOCK, Loan, Runner, Standing
-from tilecheck_runtime.partition import Partition
+from tilecheck_runtime.partition import Form, Partition
+from tilecheck_runtime.sites import Site, here
+from tilecheck_runtime.specialise import CheckedKernel
 from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.tensor import Tensor
 
-# The ids of the arguments. A seat sees to it that they stay theirs.
-Key = tuple[int, ...]
+# What makes two calls the same: the ids of tensors and of the forms of partitions, which a seat sees to it that they stay
+# theirs, and the values of ints; floats are looked at apart.
+Key = tuple[Hashable, ...]
 
 # Combinations of handles that have a seat, and that get one when they come again.
 SEATS = 256
@@ -48,11 +53,19 @@ class Seat(Standing):
         self.submit: Callable[[], None] = rounds.__call__
         self.lock = lock
         self.loans: tuple[Loan, ...] = ()
+        # Those that ended last, which go on if nobody has looked.
+        self._before: tuple[Loan, ...] = ()
         self.requests = requests_of(plan)
         self.name = f"`{plan.name}`"
+        self._names = tuple(a.param.name for a in plan.arguments)
+        # The parameters that got floats, with their places, and those that the next round submits.
+        self._floats: tuple[tuple[int, str], ...] = ()
+        self._now: tuple[float, ...] = ()
+        # Whether they decide nothing, and may be others each time.
+        self._free = isinstance(plan.kernel, CheckedKernel) and not plan.kernel.floats_matter
         # Whether the value of the launch is its arguments as they are.
         self.all_tensors = len(plan.tensors) == len(plan.arguments)
-        # Weak references to tensors and partitions, and the scalars themselves.
+        # Weak references to tensors and forms of partitions, and the scalars themselves.
         self._handles: tuple[Any, ...] = ()
         self.earlier: set[Runner] = set()
         self._sitting = False
@@ -73,7 +86,7 @@ class Seat(Standing):
         """Whether all is over and nobody is going to wait for it; the borrows have ended then."""
         if self._leaving:
             if self.rounds.idle():
-                release(self._leaving)
+                _part(self._leaving)
             return not self.loans
         if self.awaited or not self.count or not self.rounds.idle():
             return False
@@ -103,18 +116,21 @@ class Seat(Standing):
         self.stands = self.ready = False
         return False
 
-    def take(self) -> bool:
-        """Hold what the rounds need; the caller holds both locks. False if the leave was taken back."""
-        loans = resume(self.requests, self.name, self, self)
+    def take(self, site: Site) -> bool:
+        """Hold what the rounds need, from `site` on; the caller holds both locks. False if the leave was taken back."""
+        loans = resume(self.requests, self.name, self, self, self.loans or self._before, site)
         if loans is None:
             return False
-        before, self.loans = self.loans, loans
-        release(before)
+        if loans is not self.loans:
+            release(self.loans)
+            self.loans = loans
         self.ready = True
         return True
 
-    def sit(self) -> bool:
+    def sit(self, args: tuple[Any, ...]) -> bool:
         """Get leave, and submit a round. False, and nothing done, if it must go the long way. Raises as `ask`."""
+        if not self.takes(args):
+            return False
         with self.lock:
             if self._sitting or self.ready:
                 return False
@@ -126,12 +142,27 @@ class Seat(Standing):
                 return False
             with self.lock:
                 with LOCK:
-                    if not self.take():
+                    if not self.take(here()):
                         return False
-                self.submit()
+                self.go(args)
                 return True
         finally:
             self._sitting = False
+
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call with the key of the seat is one of its rounds."""
+        if not self._floats or self._free:
+            return True
+        return all(args[at] is value for (at, _), value in zip(self._floats, self._now, strict=True))
+
+    def go(self, args: tuple[Any, ...]) -> None:
+        """Submit a round of a call that it `takes`. The caller holds the lock."""
+        if self._floats:
+            floats = tuple([args[at] for at, _ in self._floats])
+            if not all(map(is_, floats, self._now)):
+                self.rounds.fill({name: value for (_, name), value in zip(self._floats, floats, strict=True)})
+                self._now = floats
+        self.submit()
 
     # ---- leaving it
 
@@ -149,8 +180,9 @@ class Seat(Standing):
     def land(self) -> None:
         """End the borrows: everything is over. The leave stands."""
         self.ready = False
-        loans, self.loans = self.loans, ()
-        release(loans)
+        if self.loans:
+            self._before, self.loans = self.loans, ()
+            release(self._before)
 
     def landed(self, number: int) -> None:
         """Round `number` is over: if it was the last one, so are the borrows."""
@@ -171,10 +203,10 @@ class Seat(Standing):
     def close(self) -> None:
         """No more rounds: the borrows end with the last one. Safe from finalisers."""
         self.stands = self.ready = False
-        loans, self.loans = self.loans, ()
+        loans, self.loans, self._before = self.loans, (), ()
         if loans:
             self._leaving = loans
-            self.rounds.close(lambda: release(loans))
+            self.rounds.close(lambda: _part(loans))
 
     def keep_in(self, seats: dict[Key, Seat], key: Key, args: tuple[Any, ...]) -> None:
         """Be found under `key` as long as all of `args` live."""
@@ -184,17 +216,26 @@ class Seat(Standing):
             if left is not None:
                 left.close()
 
-        self._handles = tuple(weakref.ref(a, gone) if isinstance(a, Tensor | Partition) else a for a in args)
+        self._handles = tuple(weakref.ref(lasting(a), gone) if isinstance(a, Tensor | Partition) else a for a in args)
+        self._floats = tuple((at, self._names[at]) for at, a in enumerate(args) if a.__class__ is float)
+        self._now = tuple(args[at] for at, _ in self._floats)
         while len(seats) >= SEATS:
             seats.pop(next(iter(seats))).close()
         seats[key] = self
 
 
+def _part(loans: tuple[Loan, ...]) -> None:
+    """End the loans of a closed seat, which lives no longer than the others need it. Safe from finalisers."""
+    release(loans)
+    for loan in loans:
+        loan.owner = None
+
+
 def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:
     """A seat for launches like this one; None for one that must be checked from the start each time: without a grid, without
-    data, that writes nothing, or whose rounds would not know which of them failed.
+    data, that writes nothing, that looks at elements, or whose rounds would not know which of them failed.
     """
-    if plan.grid is None or plan.meta or not any(a.exclusive for a in plan.tensors):
+    if plan.grid is None or plan.meta or plan.kernel.facts or not any(a.exclusive for a in plan.tensors):
         return None
     # Of a kernel in which checks remain, rounds on a GPU share one record.
     if stream._queue.shares and plan.compile().checks:
@@ -216,19 +257,41 @@ class Recent:
     def __init__(self) -> None:
         self._known: dict[Key, tuple[Stream, tuple[Callable[[], Any], ...]]] = {}
 
-    def again(self, key: Key, args: tuple[Any, ...], stream: Stream) -> bool:
-        """Whether these very arguments did, the last time on `stream`; they have now."""
+    def again(self, key: Key, args: tuple[Any, ...], stream: Stream, *, anywhere: bool = False) -> bool:
+        """Whether these very arguments did, the last time on `stream` or, as far as it matters, `anywhere`; they have now."""
         last, known = self._known.pop(key, (stream, ()))
         while len(self._known) >= RECENT:
             self._known.pop(next(iter(self._known)), None)
-        refs = tuple(weakref.ref(a) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
+        refs = tuple(weakref.ref(lasting(a)) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
         self._known[key] = (stream, refs)
-        same = last is stream and len(known) == len(args)
-        return same and all(a is earlier() for a, earlier in zip(args, known, strict=True))
+        same = (anywhere or last is stream) and len(known) == len(args)
+        # Scalars that are there still say by their key that they are the same.
+        return same and all(earlier() is not None for earlier in known)
 
 
 def _itself(value: Any) -> Callable[[], Any]:
     return lambda: value
+
+
+def key_of(args: tuple[Any, ...]) -> Key:
+    """The key of a call with these arguments."""
+    key: list[Hashable] = []
+    for a in args:
+        kind = a.__class__
+        if kind is Partition:
+            key.append(id(a._form))
+        elif kind is float:
+            key.append(float)
+        elif kind is int:
+            key.append((a,))
+        else:
+            key.append(id(a))
+    return tuple(key)
+
+
+def lasting(handle: Tensor | Partition) -> Tensor | Form:
+    """What a handle is told from others by: partitions of one tensor into the same tiles, one after the other, are one."""
+    return handle if isinstance(handle, Tensor) else handle._form
 
 
 def usable(value: Any) -> bool:

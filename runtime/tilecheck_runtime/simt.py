@@ -38,8 +38,9 @@ from tilecheck.ir.kernel import Access, Kernel, Param, ScalarParam, TensorParam
 from tilecheck.report.text import plain
 from tilecheck.rules import RULES
 from tilecheck.surface.kernel import Kernel as KernelObject
+from tilecheck.symbolic.contents import ElementFact
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
-from tilecheck.symbolic.requires import Comparison, RequiresError, parse, vocabulary
+from tilecheck.symbolic.requires import Comparison, Requirement, RequiresError, parse, vocabulary
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile_conditions import Refusal, resolver
 from tilecheck_runtime.backends import Backend, Grid
@@ -102,6 +103,7 @@ class SimtKernel:
     shared: int
     conditions: SimtConditions
     function: FunctionType
+    facts: tuple[ElementFact, ...] = ()
     programs: Once[Hashable, Any] = field(default_factory=Once)
 
     def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> SimtConditions:
@@ -152,8 +154,9 @@ def _read(kernel: KernelObject) -> SimtKernel:
         raise KernelRejected(f"the kernel `{read.name}` is refused: {errors[0].message}", errors, shown)
     block = _block(kernel)
     shared = kernel.options.get("shared", 0)
-    conditions = SimtConditions(tuple(BlockCondition(read.name, goal, block) for goal in _goals(read, proof)))
-    return SimtKernel(read, inspect.signature(kernel.fn), proof, block, int(str(shared)), conditions, kernel.fn)
+    goals, facts = _goals(read, proof)
+    conditions = SimtConditions(tuple(BlockCondition(read.name, goal, block) for goal in goals))
+    return SimtKernel(read, inspect.signature(kernel.fn), proof, block, int(str(shared)), conditions, kernel.fn, facts)
 
 
 def _block(kernel: KernelObject) -> Grid:
@@ -163,12 +166,12 @@ def _block(kernel: KernelObject) -> Grid:
     return (x, y, z)
 
 
-def _goals(kernel: Kernel, proof: SimtReport) -> list[Comparison]:
-    """The comparisons of `requires`, of the proof and of its assumptions. Raises LaunchRefused for `requires` that
-    does not parse; assumptions in words are kept by the borrow rules.
+def _goals(kernel: Kernel, proof: SimtReport) -> tuple[list[Comparison], tuple[ElementFact, ...]]:
+    """The comparisons of `requires`, of the proof and of its assumptions, and what is said of array elements. Raises
+    LaunchRefused for `requires` that does not parse; assumptions in words are kept by the borrow rules.
     """
     words = vocabulary(kernel)
-    goals: list[Comparison] = []
+    goals: list[Requirement] = []
     stated = kernel.options.get("requires")
     try:
         if isinstance(stated, str):
@@ -182,7 +185,9 @@ def _goals(kernel: Kernel, proof: SimtReport) -> list[Comparison]:
             goals.extend(parse(text, words))
         except RequiresError:
             continue
-    return list(dict.fromkeys(goals))
+    parts = list(dict.fromkeys(goals))
+    facts = tuple(part for part in parts if not isinstance(part, Comparison))
+    return [part for part in parts if isinstance(part, Comparison)], facts
 
 
 # ---- parameters without annotations

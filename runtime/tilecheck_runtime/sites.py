@@ -25,26 +25,42 @@ MAX_WORDS = 40
 
 
 class Site(NamedTuple):
-    """A line of the user's source. Prints as `path:line`, relative to the working directory where that is shorter."""
+    """A line of the user's source: the code and its instruction (`frame.f_lasti`), which are quicker to note than the line
+    is to look up. Prints as `path:line`, relative to the working directory where that is shorter.
+    """
 
-    path: str
-    line: int
+    code: CodeType
+    instruction: int
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line, from 1; 0 if there is none."""
+        line = next(islice(self.code.co_positions(), self.instruction // 2, None), (None,))[0]
+        return (line or self.code.co_firstlineno) if self.code is not _NOWHERE else 0
 
     def __str__(self) -> str:
-        path = self.path
-        if os.path.isabs(path):
-            inside = os.path.relpath(path)
-            path = path if inside.startswith("..") else inside
-        return f"{path}:{self.line}"
+        return place(self.path, self.line)
 
 
 _NOWHERE = compile("", "<unknown>", "exec")
 
 
+def place(path: str, line: int) -> str:
+    """`path:line`, relative to the working directory where that is shorter."""
+    if os.path.isabs(path):
+        inside = os.path.relpath(path)
+        path = path if inside.startswith("..") else inside
+    return f"{path}:{line}"
+
+
 def here() -> Site:
     """The line of the user's code that is running."""
-    frame = _user_frame()
-    return Site("<unknown>", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+    return caller(1)
 
 
 def in_del() -> bool:
@@ -53,16 +69,10 @@ def in_del() -> bool:
     return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("DELETE_")
 
 
-def caller(skipped: int) -> tuple[CodeType, int]:
-    """What `site_of` makes the line of the user's code out of; `skipped` frames above the caller's own are ours."""
+def caller(skipped: int) -> Site:
+    """`here`, where `skipped` frames above the caller's own are ours."""
     frame = _user_frame(skipped)
-    return (_NOWHERE, 0) if frame is None else (frame.f_code, frame.f_lasti)
-
-
-def site_of(code: CodeType, instruction: int) -> Site:
-    """The line of an instruction (`frame.f_lasti`), which is quicker to note than to look up."""
-    line = next(islice(code.co_positions(), instruction // 2, None), (None,))[0]
-    return Site(code.co_filename, line or code.co_firstlineno)
+    return Site(_NOWHERE, 0) if frame is None else Site(frame.f_code, frame.f_lasti)
 
 
 def subject(otherwise: str = "the tensor") -> str:

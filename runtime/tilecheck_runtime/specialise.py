@@ -31,6 +31,8 @@ from tilecheck.report.text import plain
 from tilecheck.rules import RULES, rule_name
 from tilecheck.surface.dims import DimClass
 from tilecheck.surface.dtypes import DTypeClass
+from tilecheck.symbolic.contents import ElementFact
+from tilecheck.symbolic.requires import element_facts
 from tilecheck.verify.tile import Argument as Opened
 from tilecheck.verify.tile import TileReport, check_kernel
 from tilecheck_runtime.backends import Backend, default
@@ -158,12 +160,9 @@ class Decision:
 def facts_of(
     kernel: CheckedKernel, arguments: Sequence[Argument], bindings: Mapping[str, int], hints: Mapping[str, int]
 ) -> Hashable:
-    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel.
-
-    Floats matter to `requires` alone.
-    """
+    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel."""
     facts: list[Hashable] = [default().name, *bindings.items(), *hints.items()]
-    floats = kernel.kernel.options.get("requires") is not None
+    floats = kernel.floats_matter
     for argument in arguments:
         if isinstance(argument, TensorArgument):
             elements = argument.elements
@@ -192,9 +191,15 @@ class CheckedKernel:
     signature: inspect.Signature
     partners: tuple[tuple[str, str], ...]
     positional: bool
+    facts: tuple[ElementFact, ...] = ()
     reports: Once[Hashable, TileReport] = field(default_factory=Once)
     programs: Once[Key, Any] = field(default_factory=Once)
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
+
+    @property
+    def floats_matter(self) -> bool:
+        """Whether the value of a float may refuse a launch: to `requires` alone."""
+        return self.kernel.options.get("requires") is not None
 
     def remember(self, facts: Hashable, decision: Decision) -> Decision:
         """Keep a decision, and of too many the later ones."""
@@ -255,7 +260,7 @@ def _read(fn: FunctionType, options: Mapping[str, object]) -> CheckedKernel:
     checked(kernel, {}, {})
     signature = inspect.signature(fn)
     positional = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
-    return CheckedKernel(kernel, signature, partners(kernel), positional)
+    return CheckedKernel(kernel, signature, partners(kernel), positional, element_facts(kernel))
 
 
 def checked(kernel: Kernel, dims: Mapping[str, int], opened: Mapping[str, Opened]) -> TileReport:

@@ -86,7 +86,7 @@ class Policy(Protocol):
 
 
 class RoundRobin:
-    """`size` streams take turns."""
+    """`size` streams take turns. A launch that comes again stays where it was: it could not overlap with itself."""
 
     def __init__(self, size: int = 4) -> None:
         if size < 1:
@@ -129,3 +129,9 @@ def streams(policy: Policy) -> Iterator[Policy]:
 def next_stream() -> Stream:
     """The stream for an op that names none."""
     return _policy.get().next_stream()
+
+
+def stays(stream: Stream) -> bool:
+    """Whether the policy leaves a launch that was on `stream` and comes again there."""
+    policy = _policy.get()
+    return type(policy) is RoundRobin and stream in policy._streams

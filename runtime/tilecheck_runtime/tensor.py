@@ -29,11 +29,9 @@ from tilecheck_runtime.grants import borrow, check, grant, hold
 from tilecheck_runtime.layout import Layout
 from tilecheck_runtime.ledger import LOCK, Access, Loan, State
 from tilecheck_runtime.memory import allocate
+from tilecheck_runtime.partition import OwnedPartition, Partition, Slot, cut, cut_owned
 from tilecheck_runtime.sites import Site, here, subject
 from tilecheck_runtime.unique import Unique
-
-if TYPE_CHECKING:
-    from tilecheck_runtime.partition import OwnedPartition, Partition
 
 HOST = "the host"
 
@@ -45,6 +43,8 @@ class Tensor(Unique, surface.Tensor):
         self._elements = elements
         self._loan = loan
         self._moved: tuple[str, Site] | None = None
+        # What its partitions share.
+        self._slot: Slot | None = None
         if elements.allocation is not None:
             with LOCK:
                 elements.allocation.handles.add(self)
@@ -102,11 +102,11 @@ class Tensor(Unique, surface.Tensor):
             return "shape only"
         if self._loan is not None and self._loan.ended is not None:
             return f"view, ended at {self._loan.ended[1]}"
-        kind = "owner" if self._loan is None else "view"
+        kind = "view" if self._loan is not None else "owner" if self._elements.memory.own else "borrowed memory"
         held = [
             f"{'exclusive' if loan.exclusive else 'shared'}, {loan.state.value}: {loan.holder}"
             for loan in sorted(self._elements.memory.ledger.live(self._elements.region), key=lambda loan: loan.number)
-            if loan is not self._loan and (loan.state is not State.IDLE or loan.exclusive)
+            if loan is not self._loan and (loan.state is not State.IDLE or (loan.exclusive and not loan.vacant))
         ]
         return "; ".join([kind, *held])
 
@@ -234,8 +234,6 @@ class Tensor(Unique, surface.Tensor):
 
         Raises UsageError for a tile that does not fit the rank, BorrowError while an op holds the tensor.
         """
-        from tilecheck_runtime.partition import cut
-
         return cut(self, tile)
 
     def into_partition(self, *tile: Any) -> OwnedPartition:
@@ -243,8 +241,6 @@ class Tensor(Unique, surface.Tensor):
 
         Raises BorrowError if another tensor on the same memory is alive, or anything holds it.
         """
-        from tilecheck_runtime.partition import cut_owned
-
         return cut_owned(self, tile)
 
     def try_into_partition(self, *tile: Any) -> OwnedPartition | BorrowError:

@@ -162,10 +162,7 @@ def iterate(
 
     def loop() -> None:
         low.loops += 1
-        with low.trial():
-            before = dict(low.env)
-            once()
-            low.assume(before)
+        low.settle(once)
         inside = low.block_of(once)
         low.loops -= 1
         tail = low.block_of(orelse) if orelse is not None else ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tilecheck.borrow.plain_launches import MOST_ALONG_Z, MOST_THREADS
+from tilecheck.borrow.plain_brackets import MOST_ALONG_Z, MOST_THREADS
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Number
 from tilecheck.borrow.vocabulary import canonical

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tilecheck.borrow.guards import Guard, guards_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.vocabulary import LOOKED_AT, LOOKS, canonical
 from tilecheck.ir import host as ir
@@ -32,7 +33,9 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """See the module's docstring. `frozen` are the module variables that the body reads, with where."""
+    """See the module's docstring. `frozen` are the module variables that the body reads, with where; `guards` bound the
+    threads that work.
+    """
 
     writes: frozenset[str] | None
     reads: frozenset[str] = frozenset()
@@ -43,6 +46,7 @@ class Body:
     guarded: bool = False
     returns: bool = False
     frozen: tuple[ir.Name, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
     def apart(self, param: str) -> str:
         """The one index under which `param` is touched, empty if there are several or none."""
@@ -72,6 +76,7 @@ def read_body(function: ir.Function, local: set[str], find: Find) -> Body:
         guarded,
         returns,
         frozen,
+        guards_of(function),
     )
 
 

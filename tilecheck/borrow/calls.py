@@ -115,6 +115,9 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         return read
     if _is_harmless(full):
         return _harmless(low, node, full or "")
+    if low.on_host and low.device_function(node.func):
+        message = f"`{spell(node.func)}` is a device function, only kernels can call it"
+        low.fault("usage", message, node.span, "call it in a kernel, or its Python function: `.py_func(...)`")
     return _unknown(low, node, receiver)
 
 

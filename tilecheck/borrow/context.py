@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from tilecheck.borrow.contracts import adopted
+from tilecheck.borrow.contracts import adopted, is_device_function
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
@@ -83,6 +83,7 @@ class Context:
     in_async: bool = False
     scope: str = ""
     loops: int = 0
+    trials: int = 0
     stream: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     _temps: Iterator[int] = field(default_factory=count)
@@ -182,6 +183,12 @@ class Context:
             return self._constant(constant)
         return NOTHING
 
+    def device_function(self, node: ir.Expr) -> bool:
+        """Whether `node` names a function that numba compiles for other kernels to call."""
+        full = node.full if isinstance(node, ir.Name | ir.Attr) else None
+        found = self.program.find(full) if full is not None else None
+        return isinstance(found, ir.Function) and is_device_function(found)
+
     def made_kernel(self, node: ir.Call) -> Value:
         """The kernel that `tc.adopt(kernel)`, `kernel.where(...)` or `kernel.with_hints(...)` makes, else nothing."""
         if canonical(node.func) == "tilecheck.adopt" and node.args:
@@ -237,9 +244,23 @@ class Context:
     def trial(self) -> Iterator[None]:
         """Lower something only to learn what it does to values; nothing that it emits or reports is kept."""
         mark, opened, shown = len(self.faults), len(self.opened), len(self.shown)
+        self.trials += 1
         with self.gather():
             yield
+        self.trials -= 1
         del self.faults[mark:], self.opened[opened:], self.shown[shown:]
+
+    def settle(self, once: Callable[[], object]) -> None:
+        """Forget of the variables what does not hold at the start of each round of a loop whose body `once` lowers.
+
+        In a trial one round is enough, and it is lowered anyway: nested loops cost the square of their depth.
+        """
+        if self.trials:
+            return
+        before = dict(self.env)
+        with self.trial():
+            once()
+        self.assume(before)
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

@@ -40,7 +40,7 @@ class KernelFacts:
 
     `dims` are the Dims that signature and body use, by key; `body` is what a plain kernel's body does, None for a tile
     kernel; `block` the block that `@tc.simt` fixes, `signature` the types that a plain kernel was compiled for, `least`
-    the arguments that a cuTile kernel needs, None if that is not known.
+    the arguments that a plain kernel needs, None if that is not known.
     """
 
     contract: Contract
@@ -70,7 +70,9 @@ def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) 
     contract = Contract(function.name, track, params, function.span, dims, writes)
     signature = signature_of(function.decorators) if track == "numba" else None
     block = _block(function) if track == "simt" else None
-    plain = track == "cutile" and all(param.kind == "plain" for param in function.params)
+    # What stands above the one decorator of a numba kernel may change what it takes.
+    counted = track == "cutile" or (track == "numba" and len(function.decorators) == 1)
+    plain = counted and all(param.kind == "plain" for param in function.params)
     least = sum(param.default is None for param in function.params) if plain else None
     return KernelFacts(contract, dims, body, block, signature, least)
 
@@ -126,12 +128,26 @@ def _track(function: ir.Function) -> Literal["tile", "simt", "numba", "cutile"] 
         if full == "cuda.tile.kernel":
             return "cutile"
         if full == "numba.cuda.jit":
-            device = isinstance(decorator, ir.Call) and any(
-                arg.name == "device" and not (isinstance(arg.value, ir.Const) and arg.value.value is False)
-                for arg in decorator.args
-            )
-            return None if device else "numba"
+            return None if _device(decorator) is not False else "numba"
     return None
+
+
+def _device(decorator: ir.Expr) -> bool | None:
+    """What `cuda.jit(device=...)` says, None if that is not a constant."""
+    given = [arg.value for arg in decorator.args if arg.name == "device"] if isinstance(decorator, ir.Call) else []
+    if not given:
+        return False
+    value = given[0].value if isinstance(given[0], ir.Const) else None
+    return value if isinstance(value, bool) else None
+
+
+def is_device_function(function: ir.Function) -> bool:
+    """Whether the one decorator of `function` makes it a function that kernels call."""
+    if len(function.decorators) != 1:
+        return False
+    decorator = function.decorators[0]
+    target = decorator.func if isinstance(decorator, ir.Call) else decorator
+    return canonical(target) == "numba.cuda.jit" and _device(decorator) is True
 
 
 def _block(function: ir.Function) -> tuple[int, ...] | None:

@@ -59,9 +59,13 @@ class Effects:
         self._inner: Span | None = None
 
     def report(self, broken: Broken) -> None:
+        """Keep `broken`; of several that break one place, the one whose cause stands first in the source."""
         if self._inner is not None:
             broken = replace(broken, inner=self._inner)
-        self.broken.setdefault((broken.kind, broken.span, broken.place), broken)
+        at = broken.kind, broken.span, broken.place
+        former = self.broken.get(at)
+        if former is None or broken.rank() < former.rank():
+            self.broken[at] = broken
 
     def named(self, state: State, var: Var, span: Span) -> Obj:
         """What `var` names; an object that nothing is known of if the path has not bound it."""
@@ -211,7 +215,8 @@ class Effects:
             kind = _MOVED[held.phase or Phase.RUNNING]
             self._blame(kind, state, instr.span, place, instr.by, held, verb="move")
         # A run time finds every handle that is still there, also one that is not used again.
-        idle = next(idle_loans(state, obj, part, live), None) or next(bound_views(state, obj), None)
+        views = idle_loans(state, obj, part, live), bound_views(state, obj)
+        idle = next((min(loans, key=_begun) for loans in map(list, views) if loans), None)
         if idle is not None:
             self._blame(Break.MOVED_IDLE, state, instr.span, place, instr.by, idle)
         owner = bound_owner(state, obj)
@@ -381,8 +386,13 @@ class Effects:
         return known
 
 
-def _in_the_way(loan: Loan) -> tuple[int, Span]:
-    return list(_MOVED).index(loan.phase or Phase.RUNNING), loan.origin
+def _in_the_way(loan: Loan) -> tuple[int, Span, str, str, int]:
+    return list(_MOVED).index(loan.phase or Phase.RUNNING), *_begun(loan)
+
+
+def _begun(loan: Loan) -> tuple[Span, str, str, int]:
+    """By where it begins, and what else tells loans apart."""
+    return loan.origin, loan.param, loan.holder[0].name, loan.holder[1]
 
 
 _MOVED = {

@@ -58,3 +58,11 @@ class Broken:
     verb: str = ""
     in_async: bool = False
     inner: Span | None = None
+
+    def rank(self) -> tuple[Span, Span, bool, tuple[str, ...], bool]:
+        """By what a finding is chosen among those of one kind at one place: their causes, in the order of the source."""
+        texts = self.holder, self.param, self.by, self.verb
+        return self.origin or _LAST, self.later or _LAST, not self.named, texts, self.writes
+
+
+_LAST = Span("\uffff", 0, 0, 0, 0)

@@ -16,6 +16,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
+from tilecheck.borrow.plain_launches import check_arguments
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import (
@@ -62,6 +63,8 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tup
             message = f"`{name}` is called without a grid and a block"
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    if kernel.facts.contract.track == "numba":
+        low.faults.extend(check_arguments(kernel, node.args, node))
     args = note(low, node, kernel, bound)
     if plain:
         enqueue(low, node, kernel, kernel.config or Config(), bound)

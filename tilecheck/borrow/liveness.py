@@ -139,7 +139,8 @@ class Liveness:
 
     def _loop(self, loop: flow.Loop, out: dict[Var, Span], jumps: Jumps) -> dict[Var, Span]:
         left = out if loop.endless else self.block(loop.orelse, out, jumps)
-        head: dict[Var, Span] = {}
+        # Within an outer loop, this one is read again for what its rounds found out: it goes on from there.
+        head = self.head.get(id(loop), {})
         while True:
             inner = Jumps(jumps.raised, jumps.returned, out, head)
             body = self.block(loop.body, head, inner)
@@ -154,7 +155,7 @@ class Liveness:
         finals: dict[Way, dict[Var, Span]] = {}
         for way in WAYS:
             # What `final` leads to depends on how it was reached, so each way has snapshots of its own.
-            part = Liveness()
+            part = self.finals.get((id(guard), way)) or Liveness()
             finals[way] = part.block(guard.final, out if way == "on" else jumps.target(way), jumps)
             self.finals[id(guard), way] = part
         inner = Jumps(finals["raise"], finals["return"], finals["break"], finals["continue"])

@@ -224,7 +224,11 @@ class _Statements(Expressions):
 
     def _do(self, value: ir.Expr) -> None:
         operand = self.expr(value)
-        if isinstance(value, ir.Call | ir.Await) or isinstance(operand.value, KernelValue):
+        kernel = operand.value if isinstance(operand.value, KernelValue) else None
+        if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
+            message = f"`{spell(value)}` is not called, nothing is launched"
+            self.fault("launch-contract", message, value.span, f"pass the arguments: `{spell(value)}(...)`")
+        if isinstance(value, ir.Call | ir.Await) or kernel is not None:
             return
         self.look(operand, value)
 
@@ -292,10 +296,7 @@ class _Statements(Expressions):
     def _while(self, node: ir.While) -> None:
         self.loops += 1
         before = dict(self.env)
-        with self.trial():
-            self.read(node.test)
-            self.statements(node.body)
-            self.assume(before)
+        self.settle(partial(self._round, node))
         test = self.block_of(lambda: self.read(node.test))
         body = self.block_of(lambda: self._arm(node.test, True, node.body))
         self.loops -= 1
@@ -303,6 +304,10 @@ class _Statements(Expressions):
         tail = self.block_of(lambda: self._arm(node.test, False, node.orelse))
         endless = isinstance(node.test, ir.Const) and bool(node.test.value)
         self.emit(flow.Loop(test, body, tail, endless=endless, span=node.span))
+
+    def _round(self, node: ir.While) -> None:
+        self.read(node.test)
+        self.statements(node.body)
 
     def _try(self, node: ir.Try) -> None:
         before = dict(self.env)

@@ -16,6 +16,7 @@ from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import field_of
+from tilecheck.borrow.plain_brackets import check_entries
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
@@ -205,6 +206,9 @@ class Expressions(Context):
         if isinstance(base.value, Array):
             return self.view(base, node, self._ranges(node.index))
         index = self.read(node.index)
+        if isinstance(node.index, ir.Display) and self.device_function(node.base):
+            message = f"`{spell(node.base)}` is a device function, only a kernel is launched"
+            self.fault("launch-contract", message, node.span, "leave out `device=True` if it is meant to be a kernel")
         if base.var is None:
             return Operand(None, _item(base.value, self.scalar(node.index)))
         if isinstance(node.index, ir.Const) and node.index.known:
@@ -241,7 +245,9 @@ class Expressions(Context):
             name, given = spell(node.base), spell(parts[0])
             message = f"`{name}[{given}]` gives one number: a launch takes a grid and a block"
             self.fault("launch-contract", message, node.span, f"write `{name}[blocks, {given}](...)`")
-        if any(isinstance(part, ir.Starred) for part in parts) or len(parts) < 2:
+        if kernel.facts.contract.track == "numba":
+            self.faults.extend(check_entries(spell(node.base), parts, node))
+        if any(isinstance(part, ir.Starred) for part in parts) or not 2 <= len(parts) <= 4:
             return KernelValue(kernel.facts, kernel.bound, Config())
         padded: list[ir.Expr | None] = [*parts, None, None]
         return KernelValue(kernel.facts, kernel.bound, Config(*padded[:4]))

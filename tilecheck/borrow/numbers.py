@@ -118,7 +118,9 @@ def _call(node: ir.Call, value_of: ValueOf) -> int | float | None:
             return math.ceil(only)
         case "math.floor", [only] if math.isfinite(only):
             return math.floor(only)
-        case "builtins.int", [only] if math.isfinite(only):
+        case "builtins.round", [only] if math.isfinite(only):
+            return round(only)
+        case (("builtins.int" | "math.trunc"), [only]) if math.isfinite(only):
             return int(only)
         case "builtins.abs", [only]:
             return abs(only)
@@ -130,6 +132,8 @@ def _call(node: ir.Call, value_of: ValueOf) -> int | float | None:
             return -(-extent // tile)
         case "numpy.ceil", [only] if math.isfinite(only):
             return float(math.ceil(only))
+        case "numpy.floor", [only] if math.isfinite(only):
+            return float(math.floor(only))
         case "builtins.float", [only]:
             return float(only)
         case _:

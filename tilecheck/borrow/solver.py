@@ -102,8 +102,16 @@ class _TooLong(Exception):
 
 @dataclass
 class _Run:
+    """`heads` are the states with which a loop was entered, and those that began a further round of it.
+
+    A loop inside of another is met again in each round of that. What began a round of it before has been followed, and
+    what came of it is in the states of the outer loop already: only new states are followed, so that a loop costs as
+    many rounds as it has states, however deep it is.
+    """
+
     live: Liveness
     effects: Effects
+    heads: dict[tuple[int, int], tuple[Cases, Cases]] = field(default_factory=dict)
     steps: int = 0
     crowded: bool = False
 
@@ -172,16 +180,16 @@ class _Run:
                 return ways.on
 
     def loop(self, loop: flow.Loop, ways: Ways, guarded: bool) -> Cases:
-        seen: Cases = {}
+        entered, seen = self.heads.setdefault((id(loop), id(self.live)), ({}, {}))
         left: Cases = {}
         broken: Cases = {}
         head = self.live.head.get(id(loop), {})
-        fresh = self.merge(seen, _tidy(ways.on, head).values())
-        first = True
+        first = loop.once
+        fresh = self.merge(entered if first else seen, _tidy(ways.on, head).values())
         while fresh:
             tested = self.block(loop.test, {state.key(): state.copy() for state in fresh}, guarded)
             self.add_jumps(ways, tested)
-            if not loop.endless and not (loop.once and first):
+            if not loop.endless and not first:
                 self.merge(left, (state.copy() for state in tested.on.values()))
             body = self.block(loop.body, tested.on, guarded)
             self.merge(ways.returned, body.returned.values())
@@ -189,10 +197,7 @@ class _Run:
             self.merge(broken, body.broken.values())
             ends: Cases = {}
             self.merge(ends, (*body.on.values(), *body.continued.values()))
-            rounds = _tidy(ends, head)
-            if first and loop.once:
-                seen = {}
-            fresh = self.merge(seen, rounds.values())
+            fresh = self.merge(seen, _tidy(ends, head).values())
             first = False
         after = self.block(loop.orelse, left, guarded)
         self.add_jumps(ways, after)

@@ -22,8 +22,8 @@ from tilecheck.frontend.host_arrays import (
     array_call,
     array_item,
     array_method,
-    dtype_name,
 )
+from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.launch_effects import PLAIN_ATTRIBUTES, made_of
 from tilecheck.frontend.scopes import (
     UNKNOWN,

@@ -37,7 +37,13 @@ def computed(function: Callable[..., object], left: object, right: object) -> Ho
         dtype = array.dtype
     made = replace(made, dtype=dtype)
     size = array.size
-    if array.contents is None or size is None or size > _FEW or made.shape is None or dtype not in _COMPUTED:
+    if (
+        not isinstance(array.contents, Contents)
+        or size is None
+        or size > _FEW
+        or made.shape is None
+        or dtype not in _COMPUTED
+    ):
         return made
     if function in (operator.pow, operator.lshift) and abs(other) > _LARGEST_POWER:
         return made

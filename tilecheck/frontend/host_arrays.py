@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilecheck.frontend.host_arithmetic import combined
+from tilecheck.frontend.host_contents import added_up, in_order, integers, permuted, sorting
+from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.scopes import UNKNOWN, Ref
-from tilecheck.ir.host_array import DTYPES, Contents, Extent, HostArray, itemsize
+from tilecheck.ir.host_array import Contents, Extent, HostArray, itemsize, limits_of
 
 
 def array_attribute(array: HostArray, name: str) -> object:
@@ -41,6 +43,8 @@ def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[s
         return replace(array.fresh(), dtype=dtype_name(args[0]) if args else None)
     if name in ("copy", "copy_to_host"):
         return array.fresh()
+    if name in ("argsort", "cumsum") and not args and not kwargs:
+        return arranged(name, array, host=array.host)
     if name in ("ravel", "flatten"):
         if array.contiguous() and name == "ravel":
             return replace(array, shape=(array.size,))
@@ -59,6 +63,18 @@ def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[s
     return _torch_method(array, name, args)
 
 
+def arranged(name: str, array: HostArray, *, host: bool) -> HostArray:
+    """`sort`, `argsort` or `cumsum` of an array along its last axis, or of the flat array."""
+    if name == "sort":
+        return HostArray(array.shape, array.dtype, in_order(array), host)
+    if name == "argsort":
+        return HostArray(array.shape, "int64", sorting(array), host)
+    limits = limits_of(array.dtype)
+    dtype = array.dtype if limits is None else "uint64" if limits[0] == 0 else "int64"
+    flat = array.shape if array.shape is not None and len(array.shape) == 1 else (array.size,)
+    return HostArray(flat, None if dtype == "bool" else dtype, added_up(array), host)
+
+
 def array_item(array: HostArray, index: list[object]) -> object:
     """`array[index]`: a view, an element if it is known, or UNKNOWN."""
     view = array.window(index)
@@ -68,82 +84,6 @@ def array_item(array: HostArray, index: list[object]) -> object:
         return view
     found = array.element(view.offset)
     return UNKNOWN if found is None else found
-
-
-_DTYPE_ALIASES = {
-    "float_": "float64",
-    "float": "float64",
-    "double": "float64",
-    "single": "float32",
-    "half": "float16",
-    "int": "int64",
-    "int_": "int64",
-    "intp": "int64",
-    "uintp": "uint64",
-    "uint": "uint64",
-    "intc": "int32",
-    "uintc": "uint32",
-    "byte": "int8",
-    "ubyte": "uint8",
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "longlong": "int64",
-    "ulonglong": "uint64",
-    "long_": "int64",
-    "ulong": "uint64",
-    "bool": "bool",
-    "bool_": "bool",
-    "boolean": "bool",
-    "b1": "bool",
-    "complex": "complex128",
-    "f2": "float16",
-    "f4": "float32",
-    "f8": "float64",
-    "i1": "int8",
-    "i2": "int16",
-    "i4": "int32",
-    "i8": "int64",
-    "u1": "uint8",
-    "u2": "uint16",
-    "u4": "uint32",
-    "u8": "uint64",
-    "c8": "complex64",
-    "c16": "complex128",
-    "f": "float32",
-    "d": "float64",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "bf16": "bfloat16",
-}
-
-
-# Names that torch gives another meaning than NumPy.
-_TORCH_ALIASES = {"float": "float32", "int": "int32", "long": "int64"}
-
-
-def dtype_name(value: object) -> str | None:
-    """The NumPy name of a dtype written as `np.float32`, `numba.float32`, `"f4"`, `float`; None if it is none."""
-    if isinstance(value, Ref):
-        head, _, name = value.path.rpartition(".")
-        if head == "torch":
-            name = _TORCH_ALIASES.get(name, name)
-        elif head not in ("numpy", "cupy", "numba", "builtins", "numba.cuda", "tilecheck"):
-            return None
-    elif isinstance(value, str):
-        name = value.lstrip("<>=|")
-    else:
-        return None
-    name = _DTYPE_ALIASES.get(name, name)
-    return name if name in DTYPES else None
 
 
 def shape_of(value: object) -> tuple[Extent, ...] | None:
@@ -309,8 +249,10 @@ def _numpy_call(
         return HostArray(read[0], dtype, Contents(values=read[1]), host)
     if name in _ELEMENTWISE and isinstance(first, HostArray):
         return combined(first, args[1] if len(args) > 1 else 0)
+    if name in ("sort", "argsort", "cumsum") and isinstance(first, HostArray) and len(args) == 1 and not kwargs:
+        return arranged(name, first, host=host)
     if name in _SAME_SHAPE and isinstance(first, HostArray):
-        return HostArray(first.shape, first.dtype, None, host)
+        return HostArray(first.shape, None if name == "cumsum" else first.dtype, None, host)
     if name in ("eye", "identity"):
         rows = shape_of(first)
         return HostArray(None if rows is None else (*rows, *rows), "float64", None, host)
@@ -406,4 +348,9 @@ def _random_call(name: str, args: list[object], kwargs: dict[str, object]) -> Ho
     integral = name in ("randint", "integers", "permutation")
     given = kwargs.get("dtype")
     dtype = ("int64" if integral else "float64") if given is None else dtype_name(given)
-    return HostArray(shape_of(size), dtype)
+    drawn = None
+    if name in ("randint", "integers"):
+        drawn = integers(name, args, kwargs)
+    elif name == "permutation" and len(args) == 1 and not kwargs:
+        drawn = permuted(args[0])
+    return HostArray(shape_of(size), dtype, drawn)

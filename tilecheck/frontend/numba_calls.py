@@ -15,7 +15,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from tilecheck.diagnostic import Span
-from tilecheck.frontend.host_arrays import dtype_name
+from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.numba_build import const_array, handed, names_in, settled
 from tilecheck.frontend.numba_exprs import Expressions
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Ref

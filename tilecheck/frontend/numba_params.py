@@ -16,7 +16,7 @@ import libcst as cst
 from tilecheck.diagnostic import Span
 from tilecheck.frontend.dim_classes import dim_of
 from tilecheck.frontend.fold import Lookup, fold
-from tilecheck.frontend.host_arrays import dtype_name
+from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.scopes import UNKNOWN, Ref
 from tilecheck.ir.kernel import (
     Access,

@@ -19,7 +19,7 @@ from tilecheck.interp.clocks import Timed
 from tilecheck.interp.simt_compile import Program
 from tilecheck.interp.simt_memory import Arr, Cell, Memory, Watch
 from tilecheck.interp.simt_warps import Lanes
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Contents, HostArray
 from tilecheck.ir.simt import AllocArray
 
 Extents = tuple[int, int, int]
@@ -340,7 +340,7 @@ def _narrowest(program: Program) -> int | None:
 
 def host_values(value: HostArray) -> np.ndarray[Any, Any] | None:
     """The NumPy array of a `HostArray` whose contents are known, None otherwise."""
-    if value.contents is None or value.shape is None or any(extent is None for extent in value.shape):
+    if not isinstance(value.contents, Contents) or value.shape is None or any(extent is None for extent in value.shape):
         return None
     shape = tuple(int(extent or 0) for extent in value.shape)
     dtype = value.dtype if value.dtype != "bfloat16" else "float32"

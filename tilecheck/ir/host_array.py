@@ -2,7 +2,7 @@
 
 A `HostArray` is a strided window on a numbered buffer, so that two arguments that share memory are seen to: `x[1:]` and
 `x[:-1]` have one `buffer` and overlapping offsets. An extent that could not be read is None. Contents are kept only as
-a recipe; whatever else happened to the array makes them None.
+a recipe, or as what is known of elements that nobody wrote down; whatever else happened to the array makes them None.
 
 Worked example: `cuda.to_device(np.arange(60.0))[1:]` has shape (59,), dtype float64, offset 1, and contents that start
 at 1 in steps of 1.
@@ -27,6 +27,20 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """Integers from `low` to `high`, both included (None: open); `distinct` if no value occurs twice, `nondecreasing` if
+    none is less than the one before it, in an array of one axis.
+
+    `np.random.permutation(60)` is `Drawn(0, 59, distinct=True)`.
+    """
+
+    low: int | None = None
+    high: int | None = None
+    distinct: bool = False
+    nondecreasing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class HostArray:
     """`shape` is None when even the rank is unknown. `offset` and `strides` count elements of `buffer`; None when they
     are unknown. `host` arrays are copied at each launch, so they never overlap on the device.
@@ -34,7 +48,7 @@ class HostArray:
 
     shape: tuple[Extent, ...] | None
     dtype: str | None = None
-    contents: Contents | None = None
+    contents: Contents | Drawn | None = None
     host: bool = True
     buffer: int = field(default_factory=lambda: next(_buffers))
     offset: int | None = 0
@@ -49,6 +63,14 @@ class HostArray:
                 return None
             total *= extent
         return total
+
+    def drawn(self) -> Drawn | None:
+        """What is known of the elements of an array of integers, None if nothing is or a conversion may have changed them."""
+        limits = limits_of(self.dtype)
+        made = self.contents if isinstance(self.contents, Drawn) else _summary(self.contents, self.size)
+        if limits is None or made is None or made.low is None or made.high is None:
+            return None
+        return made if limits[0] <= made.low and made.high <= limits[1] else None
 
     def steps(self) -> tuple[int | None, ...]:
         """The strides in elements, row-major unless stated."""
@@ -65,7 +87,8 @@ class HostArray:
     def fresh(self, *, host: bool = True) -> HostArray:
         """A copy in a buffer of its own; whether it keeps the layout of what is not row-major is not known."""
         if self.contiguous() or self.shape is None or len(self.shape) == 1:
-            return HostArray(self.shape, self.dtype, self.contents if self.contiguous() else None, host)
+            kept = self.contiguous() or self.shape is not None
+            return HostArray(self.shape, self.dtype, self.contents if kept else None, host)
         return HostArray(self.shape, self.dtype, None, host, strides=(None,) * len(self.shape))
 
     def contiguous(self) -> bool:
@@ -114,7 +137,7 @@ class HostArray:
 
     def element(self, at: int | None) -> object:
         """The element at position `at` of the buffer, None if it is not known."""
-        if self.contents is None or at is None or self.offset is None or self.shape is None:
+        if not isinstance(self.contents, Contents) or at is None or self.offset is None or self.shape is None:
             return None
         if not self.contiguous() and len(self.shape) != 1:
             return None
@@ -127,7 +150,12 @@ class HostArray:
             return self.contents.values[place] if inside else None
         return self.contents.start + place * self.contents.step
 
-    def _window(self, view: HostArray) -> Contents | None:
+    def _window(self, view: HostArray) -> Contents | Drawn | None:
+        if isinstance(self.contents, Drawn):
+            line = len(self.shape or ()) == len(view.shape or ()) == 1
+            step, new = (self.steps()[0], view.steps()[0]) if line else (None, None)
+            forward = step is not None and new is not None and step > 0 and new > 0
+            return replace(self.contents, nondecreasing=self.contents.nondecreasing and forward)
         if self.contents is None or self.contents.values is not None:
             return None
         if self.contents.step == 0:
@@ -170,6 +198,30 @@ DTYPES = {
     "complex64": 8,
     "complex128": 16,
 }
+
+
+def limits_of(dtype: str | None) -> tuple[int, int] | None:
+    """The least and the largest value of an integer dtype, None for any other."""
+    if dtype is None or not dtype.startswith(("int", "uint")) or dtype not in DTYPES:
+        return None
+    bits = 8 * DTYPES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _summary(contents: Contents | None, size: Extent) -> Drawn | None:
+    """What a recipe shows of `size` elements that it makes, None if they are no integers."""
+    if contents is None or not size:
+        return None
+    if contents.values is not None:
+        whole = [v for v in contents.values if isinstance(v, int) and not isinstance(v, bool)]
+        if len(whole) != len(contents.values):
+            return None
+        return Drawn(min(whole), max(whole), len(set(whole)) == len(whole), sorted(whole) == whole)
+    first, step = contents.start, contents.step
+    if int(first) != first or int(step) != step:
+        return None
+    ends = (int(first), int(first) + (size - 1) * int(step))
+    return Drawn(min(ends), max(ends), step != 0, step >= 0)
 
 
 def itemsize(dtype: str) -> int | None:

@@ -1,14 +1,18 @@
 """The grammar of launch conditions: `requires="a.size >= c.size and n % 32 == 0"`, in both tracks.
 
-    condition  := comparison ("and" comparison)*
+    condition  := part ("and" part)*
+    part       := comparison | "distinct(a)" | "nondecreasing(a)"
     comparison := sum (("==" | "!=" | "<" | "<=" | ">" | ">=") sum)+
     sum        := + - * // % over: ints, scalars, `a.size`, `a.shape[k]`, Dims,
                   `gridDim.x`, and in SIMT kernels `blockDim.x`
+
+An array alone on one side of a comparison means each of its elements: `0 <= idx < x.size` (`contents.py`).
 
 Python's precedence and Python's floor division. Unknown names, axes that an array has not, a divisor that is zero and
 anything else raise `RequiresError`, whose words stand alone; the caller adds the place.
 
     parse("x.size >= z.size", vocabulary)  ->  (Comparison(">=", x.size, z.size),)
+    parse("distinct(perm)", vocabulary)    ->  (Ordered("perm", "distinct"),)
 """
 
 from __future__ import annotations
@@ -20,9 +24,9 @@ from typing import Literal, cast
 
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.ir.types import ArrayExtent, DimExtent
+from tilecheck.symbolic.contents import MIRRORED, ORDERS, Bounded, ElementFact, Ordered, Relation
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Poly, Scalar, Size, divide
 
-Relation = Literal["==", "!=", "<", "<=", ">", ">="]
 _RELATIONS: dict[type[ast.cmpop], Relation] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -63,6 +67,9 @@ class Comparison:
         return outcomes[self.relation]
 
 
+Requirement = Comparison | ElementFact
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """What conditions may speak of: ranks of arrays (None: open), int scalars, Dims by name, and launch variables."""
@@ -90,8 +97,29 @@ def vocabulary(kernel: Kernel) -> Vocabulary:
     return Vocabulary(arrays, frozenset(scalars), dims, launch)
 
 
-def parse(text: str, words: Vocabulary) -> tuple[Comparison, ...]:
-    """The comparisons of a condition. Raises `RequiresError`."""
+def requirements(kernel: Kernel) -> tuple[Requirement, ...]:
+    """The parts of `requires` of `kernel`, () if there are none or they do not parse."""
+    text = kernel.options.get("requires")
+    if not isinstance(text, str) or not text.strip():
+        return ()
+    try:
+        return parse(text, vocabulary(kernel))
+    except RequiresError:
+        return ()
+
+
+def comparisons(kernel: Kernel) -> tuple[Comparison, ...]:
+    """The comparisons among the parts of `requires`."""
+    return tuple(part for part in requirements(kernel) if isinstance(part, Comparison))
+
+
+def element_facts(kernel: Kernel) -> tuple[ElementFact, ...]:
+    """What `requires` says of array elements."""
+    return tuple(part for part in requirements(kernel) if not isinstance(part, Comparison))
+
+
+def parse(text: str, words: Vocabulary) -> tuple[Requirement, ...]:
+    """The parts of a condition. Raises `RequiresError`."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -103,23 +131,54 @@ def parse(text: str, words: Vocabulary) -> tuple[Comparison, ...]:
 class _Parser:
     words: Vocabulary
 
-    def condition(self, node: ast.expr) -> list[Comparison]:
+    def condition(self, node: ast.expr) -> list[Requirement]:
         match node:
             case ast.BoolOp(op=ast.And(), values=values):
-                return [comparison for value in values for comparison in self.condition(value)]
+                return [part for value in values for part in self.condition(value)]
+            case ast.Call(func=ast.Name(id=word)):
+                return [self.order(word, node)]
             case ast.Compare(left=left, ops=ops, comparators=rights):
-                found: list[Comparison] = []
+                found: list[Requirement] = []
                 for op, a, b in zip(ops, [left, *rights[:-1]], rights, strict=True):
                     if type(op) not in _RELATIONS:
                         raise _unknown(node, "compare with `== != < <= > >=`")
-                    relation = _RELATIONS[type(op)]
-                    text = f"{ast.unparse(a)} {relation} {ast.unparse(b)}"
-                    found.append(Comparison(relation, self.sum(a), self.sum(b), text))
+                    found.append(self.compared(_RELATIONS[type(op)], a, b))
                 return found
             case ast.BoolOp():
                 raise _unknown(node, "join conditions with `and`; all of them must hold")
             case _:
                 raise _unknown(node, "a condition compares two numbers, such as `x.size >= z.size`")
+
+    def compared(self, relation: Relation, left: ast.expr, right: ast.expr) -> Requirement:
+        text = f"{ast.unparse(left)} {relation} {ast.unparse(right)}"
+        match self.elements(left), self.elements(right):
+            case None, None:
+                return Comparison(relation, self.sum(left), self.sum(right), text)
+            case str(array), None:
+                return Bounded(array, relation, self.sum(right), text)
+            case None, str(array):
+                return Bounded(array, MIRRORED[relation], self.sum(left), text)
+        raise RequiresError(f"`{text}` compares two arrays", "compare the elements of one array with a number")
+
+    def elements(self, node: ast.expr) -> str | None:
+        """The array whose elements a side of a comparison means."""
+        if isinstance(node, ast.Name) and node.id in self.words.arrays and node.id not in self.words.dims:
+            return node.id
+        return None
+
+    def order(self, word: str, call: ast.Call) -> ElementFact:
+        """`distinct(a)` or `nondecreasing(a)`."""
+        if word not in ORDERS:
+            raise _unknown(call, f"of an array it can say {' and '.join(f'`{known}(a)`' for known in ORDERS)}")
+        match call.args, call.keywords:
+            case [ast.Name(id=array)], []:
+                rank = self.array(array)
+                if word == "nondecreasing" and rank is not None and rank != 1:
+                    raise RequiresError(
+                        f"`{ast.unparse(call)}`: `{array}` has rank {rank}, and one order for rank 1 only"
+                    )
+                return Ordered(array, ORDERS[word])
+        raise RequiresError(f"`{ast.unparse(call)}` is of no array", f"name one array parameter: `{word}(a)`")
 
     def sum(self, node: ast.expr) -> Poly:
         match node:
@@ -155,7 +214,10 @@ class _Parser:
         if name in self.words.dims:
             return Poly.of(self.words.dims[name])
         if name in self.words.arrays:
-            raise RequiresError(f"`{name}` is an array", f"name its extent: `{name}.size` or `{name}.shape[0]`")
+            raise RequiresError(
+                f"`{name}` is an array",
+                f"name its extent, `{name}.size`, or say one thing of all its elements: `0 <= {name} < n`",
+            )
         raise RequiresError(f"`{name}` is no int parameter of the kernel", self.known())
 
     def attribute(self, name: str, attr: str) -> Poly:

@@ -1,7 +1,8 @@
 """The launch contract of an annotated kernel, `@tc.simt(block=..., requires=...)`, as facts of the walk.
 
 The contract is enforced before each launch, so the walk may take it for granted: `block` fixes the block extents, and
-every comparison of `requires` becomes a fact of the launch symbols that it mentions.
+every comparison of `requires` becomes a fact of the launch symbols that it mentions. What it says of the elements of an
+array becomes a fact of the values that are loaded from it (`known.py`).
 
 Worked example: under `requires="x.size >= z.size"` the symbols `x.size` and `z.size` carry that fact, and every
 question that mentions one of them knows it.
@@ -9,20 +10,24 @@ question that mentions one of them knows it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
 from tilecheck.ir.kernel import Access, Kernel, TensorParam
 from tilecheck.ir.simt import Atomic, FillSlice, Store
 from tilecheck.ir.types import ArrayExtent
 from tilecheck.symbolic import linear
+from tilecheck.symbolic.contents import Bounded, ElementFact
 from tilecheck.symbolic.linear import LaunchAxis, Poly, Quotient, Size
-from tilecheck.symbolic.requires import Comparison, RequiresError, parse, vocabulary
+from tilecheck.symbolic.requires import Comparison, RequiresError, comparisons, parse, vocabulary
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import COMPARE, ONE, ZERO, add, div, mod, mul, num, scale, sub, variable
-from tilecheck.verify.run import Dims
+from tilecheck.verify.known import Known, loads_of
+from tilecheck.verify.run import Dims, Run
 from tilecheck.verify.usage import Usage
-from tilecheck.verify.values import Value, View
+from tilecheck.verify.values import Value, View, whole
 
 
 class Contract:
@@ -43,6 +48,26 @@ class Contract:
             for symbol in sorted(fact.symbols, key=lambda s: s.order):
                 give_fact(variable(symbol), fact)
             texts.append(comparison.text)
+        return tuple(texts)
+
+    def contents(self, run: Run, facts: Iterable[ElementFact]) -> tuple[str, ...]:
+        """Make what is said of array elements facts of `run`; the texts of all, used or not.
+
+        Nothing is used of an array that the kernel writes, or that is a window on memory which other arguments share.
+        """
+        texts: list[str] = []
+        for fact in facts:
+            texts.append(fact.text)
+            view, array = self._arguments.get(fact.array), run.arrays.get(fact.array)
+            if array is None or array.written or view != whole(array):
+                continue
+            known = run.known.setdefault(loads_of(array), Known(array.extents, required=True))
+            if isinstance(fact, Bounded):
+                known.bounds.append((fact.relation, self._poly(fact.bound)))
+            elif fact.order == "distinct":
+                known.distinct = True
+            else:
+                known.nondecreasing = len(array.extents) == 1
         return tuple(texts)
 
     def term(self, comparison: Comparison) -> Term:
@@ -87,17 +112,6 @@ class Contract:
         if name not in self._extents:
             self._extents[name] = self._symbols.fresh(name, Level.GRID, Taint.INPUT, 0)
         return self._extents[name]
-
-
-def comparisons(kernel: Kernel) -> tuple[Comparison, ...]:
-    """The comparisons of `requires`, () if there are none or they do not parse."""
-    text = kernel.options.get("requires")
-    if not isinstance(text, str) or not text.strip():
-        return ()
-    try:
-        return parse(text, vocabulary(kernel))
-    except RequiresError:
-        return ()
 
 
 def faults(kernel: Kernel, usage: Usage) -> tuple[Fault, ...]:

@@ -16,12 +16,14 @@ from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue, Warp
 from tilecheck.symbolic.linear import INT64
+from tilecheck.symbolic.requires import element_facts
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import TRUE, add, le, lt, mul, num
 from tilecheck.verify.contract import Contract
 from tilecheck.verify.expressions import constant
+from tilecheck.verify.known import loads_of, shown
 from tilecheck.verify.memory import array_parameter, integer_range
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
 from tilecheck.verify.usage import Usage
@@ -45,13 +47,15 @@ class Entry:
     single: bool = False
 
 
-def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -> Entry:
-    """Set up the walk of `kernel` under `launch` (None: any launch that the kernel is made for)."""
+def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, contents: bool = False) -> Entry:
+    """Set up the walk of `kernel` under `launch` (None: any launch that the kernel is made for); with `contents` what the
+    launch shows of array elements counts too.
+    """
     symbols = Symbols()
     grid, block, assumptions, single = _extents(kernel, usage, launch)
     dims = Dims(symbols, tuple(grid), tuple(block))
-    stated = kernel.options.get("shared")
-    dynamic = launch.dynamic_shared if launch is not None else stated if isinstance(stated, int) else None
+    shared = kernel.options.get("shared")
+    dynamic = launch.dynamic_shared if launch is not None else shared if isinstance(shared, int) else None
     run = Run(kernel, usage, dims, symbols, solver, dynamic)
     if launch is not None and launch.forall is not None:
         _cover(dims, launch.forall)
@@ -75,8 +79,11 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None) -
     for scalar in kernel.params:
         if isinstance(scalar, ScalarParam):
             env[scalar.name] = _scalar(run, usage, scalar, given.get(scalar.name), scalars)
-    contract = Contract(symbols, dims, env, scalars).impose(kernel)
-    assumptions += [f"{text} (the kernel's contract)" for text in contract]
+    if launch is not None and contents:
+        _show_contents(run, env, launch)
+    contract = Contract(symbols, dims, env, scalars)
+    stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))
+    assumptions += [f"{text} (the kernel's contract)" for text in stated]
     return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
 
 
@@ -158,6 +165,18 @@ def _scalar(run: Run, usage: Usage, param: ScalarParam, value: object, scalars: 
     term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, least, most)
     scalars[param.name] = term
     return Scalar(term)
+
+
+def _show_contents(run: Run, env: Mapping[str, Value], launch: Launch) -> None:
+    """What host code shows of the elements of arrays that the kernel never writes, and that share memory with no other."""
+    unsure = {name for pair in launch.entangled for name in pair}
+    for name, seen in launch.arrays().items():
+        array = run.arrays.get(name)
+        if array is None or array.written or name in unsure or env.get(name) != whole(array):
+            continue
+        known = shown(array, seen)
+        if known is not None:
+            run.known.setdefault(loads_of(array), known)
 
 
 # ---- shared buffers

@@ -18,6 +18,7 @@ from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
 from tilecheck.verify import told
+from tilecheck.verify.known import loads_of
 from tilecheck.verify.run import LARGEST_ARRAY, Run, State
 from tilecheck.verify.values import (
     Access,
@@ -213,6 +214,9 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
     name = f"{array.name}.{member}" if member is not None else array.name
     if array.space != "local" and (not array.written or array.space == "const"):
         term = run.symbols.apply(f"load {name}", Level.GRID, index, Taint.DATA, low, high, label=f"{name}[..]")
+        known = run.known.get(loads_of(array)) if kind is Kind.INT and member is None else None
+        if known is not None:
+            known.say(term, index)
     elif array.space != "local" and array not in state.dirty:
         function = f"load {name} at {state.version}"
         term = run.symbols.apply(function, Level.BLOCK, index, Taint.DATA, low, high, label=f"{name}[..]")

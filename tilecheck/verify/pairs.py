@@ -119,7 +119,7 @@ def about_one(run: Run, terms: Sequence[Term]) -> Question:
     """A question about a single thread."""
     symbols = closure([*terms, *run.dims.thread, *run.dims.at])
     facts = [fact for s in symbols for fact in s.facts]
-    facts += _consistency([(variable(s), s.applied) for s in symbols if s.applied is not None])
+    facts += _consistency(run, [(variable(s), s.applied) for s in symbols if s.applied is not None])
     return Question(list(terms), list(dict.fromkeys(facts)), symbols)
 
 
@@ -181,7 +181,7 @@ class Pairing:
                     term = of(term)
                     applied = Applied(applied.function, applied.level, tuple(of(a) for a in applied.arguments))
                 (shared if applied.level <= self.mode.shared else own).append((term, applied))
-        return _consistency(shared) + _consistency(apart[0]) + _consistency(apart[1])
+        return [fact for applications in (shared, *apart) for fact in _consistency(self.run, applications)]
 
     def _exclusive(self, one: dict[Symbol, None], two: dict[Symbol, None]) -> list[Term]:
         made = []
@@ -202,17 +202,22 @@ class Pairing:
         return self.mode is Mode.SAME_BLOCK and threads.high is not None and threads.high <= WARP_LANES
 
 
-def _consistency(applications: Sequence[tuple[Term, Applied]]) -> list[Term]:
-    """Equal arguments give equal values; exclusive or is a bijection in each argument."""
+def _consistency(run: Run, applications: Sequence[tuple[Term, Applied]]) -> list[Term]:
+    """Equal arguments give equal values, and what is known of array contents; exclusive or is a bijection in each
+    argument.
+    """
     groups: dict[tuple[str, Level, int], dict[Term, Applied]] = {}
     for term, applied in applications:
         groups.setdefault((applied.function, applied.level, len(applied.arguments)), {})[term] = applied
     made: list[Term] = []
     for (function, _, _), members in groups.items():
         items = list(members.items())[:_MOST_APPLICATIONS]
+        known = run.known.get(function)
         for (v, a), (w, b) in combinations(items, 2):
             same = conj(*(eq(x, y) for x, y in zip(a.arguments, b.arguments, strict=True)))
             made.append(implies(same, eq(v, w)))
+            if known is not None:
+                made.extend(known.between(v, a.arguments, w, b.arguments))
             if function == "bits ^":
                 made.extend(_exclusive_or(v, a.arguments, w, b.arguments))
                 made.extend(_gray_code(v, a.arguments, w, b.arguments))

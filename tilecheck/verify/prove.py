@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tilecheck.checked import Fault
 from tilecheck.frontend.launches import Launch
-from tilecheck.ir.kernel import Kernel, Node
+from tilecheck.ir.kernel import Kernel, Node, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
@@ -71,7 +71,34 @@ def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) ->
             again = Answer(Verdict.UNKNOWN, reason=f"line {line}: this barrier orders only the threads that meet it")
         proof.answers[Property.RACE_FREE] = again
     _lean(proof)
+    if launch is not None and _shows_elements(kernel, usage, launch):
+        _look_at_elements(proof, usage, budget - (time.process_time() - begun), missed)
     return proof
+
+
+_ON_ELEMENTS = (Property.RACE_FREE, Property.IN_BOUNDS)
+
+
+def _shows_elements(kernel: Kernel, usage: Usage, launch: Launch) -> bool:
+    """Whether host code shows something of the elements of an array of integers that the kernel only reads."""
+    read = {p.name for p in kernel.params if isinstance(p, TensorParam)} & usage.whole_numbers - usage.written
+    return any(seen.drawn() is not None for name, seen in launch.arrays().items() if name in read)
+
+
+def _look_at_elements(proof: Proof, usage: Usage, budget: float, missed: frozenset[Node]) -> None:
+    """Say of an open property that the elements which this launch passes are safe, if they are.
+
+    It stays unknown: the kernel depends on what its arrays hold, and the next call may pass others.
+    """
+    unknown = [name for name in _ON_ELEMENTS if proof.answers[name].verdict is Verdict.UNKNOWN]
+    if not unknown or budget <= 0:
+        return
+    again = _attempt(proof.entry.run.kernel, usage, proof.launch, budget, missed, contents=True)
+    _lean(again)
+    for name in unknown:
+        if again.answers[name].verdict is Verdict.PROVEN:
+            reason = f"{proof.answers[name].reason}; the elements that this launch passes are safe"
+            proof.answers[name] = Answer(Verdict.UNKNOWN, reason=reason)
 
 
 def _missed(proof: Proof) -> frozenset[Node]:
@@ -83,12 +110,18 @@ def _missed(proof: Proof) -> frozenset[Node]:
 
 
 def _attempt(
-    kernel: Kernel, usage: Usage, launch: Launch | None, budget: float, missed: frozenset[Node] = frozenset()
+    kernel: Kernel,
+    usage: Usage,
+    launch: Launch | None,
+    budget: float,
+    missed: frozenset[Node] = frozenset(),
+    *,
+    contents: bool = False,
 ) -> Proof:
-    """Answers to all properties; the barriers in `missed` order nothing."""
+    """Answers to all properties; the barriers in `missed` order nothing. `contents` as in `enter`."""
     begun = time.process_time()
     solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
-    entry = enter(kernel, usage, solver, launch)
+    entry = enter(kernel, usage, solver, launch, contents)
     proof = Proof(launch, entry)
     run = entry.run
     run.missed = missed

@@ -1,8 +1,9 @@
 """Replays a counterexample: does the fault really happen in the launch that the solver found?
 
 A `Scenario` is a concrete launch: extents, scalars, and what is known of array contents. What is not known is tried in
-a few ways (zeros, ones, small counting numbers, random small numbers), each under its own schedule. Only a fault that
-the executor shows is a refutation; the executor's own parties, lines and index are what gets reported.
+a few ways (zeros, ones, small counting numbers, random small numbers), each under its own schedule. Contents keep what
+`requires` says of them, and a launch that breaks `requires` is not run: it would be refused. Only a fault that the
+executor shows is a refutation; the executor's own parties, lines and index are what gets reported.
 
 Worked example: for `x[0] = threadIdx.x` and `Scenario(grid=(1, 1, 1), block=(2, 1, 1), shapes={"x": (1,)})`,
 `replay(kernel, scenario, "race")` gives the race of threads (0, 0, 0) and (1, 0, 0) on `x[0]`.
@@ -11,18 +12,24 @@ Worked example: for `x[0] = threadIdx.x` and `Scenario(grid=(1, 1, 1), block=(2,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tilecheck.diagnostic import Witness
+from tilecheck.interp import contents
 from tilecheck.interp.simt import Extents, Kind, SimtFault, SimtRun, run
 from tilecheck.interp.simt_compile import Program, compile_kernel
 from tilecheck.interp.simt_machine import host_values
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Contents, HostArray
 from tilecheck.ir.kernel import Kernel, Node, ScalarParam, TensorParam
+from tilecheck.symbolic.contents import ElementFact
+from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
+from tilecheck.symbolic.requires import Comparison, comparisons, element_facts
+from tilecheck.verify.known import shown_facts
+from tilecheck.verify.tile_conditions import resolver
 
 Number = int | float | bool
 # A larger launch is replayed by its first and last blocks, as the beginning of a run.
@@ -34,6 +41,8 @@ _MAX_ELEMENTS = 1 << 26
 # Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
 _FILLED = 1 << 18
 _MAX_STEPS = 200_000
+# Elements of an array that a report shows.
+_SHOWN = 8
 _LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
 
 
@@ -126,9 +135,12 @@ def run_once(program: Program, scenario: Scenario, attempt: int, deadline: float
     blocks = scenario.sample()
     if blocks is not None and program.meets_grid:
         return SimtRun((), ("a grid barrier among too many threads",))
+    arguments = _arguments(program.kernel, scenario, attempt)
+    if arguments is None:
+        return SimtRun((), ("a launch that `requires` refuses",))
     return run(
         program,
-        _arguments(program.kernel, scenario, attempt),
+        arguments,
         scenario.grid,
         scenario.block,
         dynamic_shared=scenario.dynamic_shared,
@@ -151,21 +163,88 @@ def witness(fault: SimtFault, scenario: Scenario) -> Witness:
     return Witness(launch, threads, fault.array or "", fault.index, fault.lines)
 
 
+def elements_of(kernel: Kernel, scenario: Scenario, attempt: int, names: Sequence[str]) -> dict[str, str]:
+    """The first elements of arrays, in words, as the run of `attempt` begins with them."""
+    values = (_arguments(kernel, scenario, attempt) if names else None) or {}
+    shown: dict[str, str] = {}
+    for name in names:
+        array = values.get(name)
+        if isinstance(array, np.ndarray):
+            first = ", ".join(str(element) for element in array.ravel()[:_SHOWN].tolist())
+            shown[name] = f"[{first}{', ...' if array.size > _SHOWN else ''}]"
+    return shown
+
+
 # ---- arguments
 
 
-def _arguments(kernel: Kernel, scenario: Scenario, attempt: int) -> dict[str, object]:
-    """Values for all parameters; `attempt` picks how unknown contents are filled."""
+def _arguments(kernel: Kernel, scenario: Scenario, attempt: int) -> dict[str, object] | None:
+    """Values for all parameters; `attempt` picks how unknown contents are filled. None if they break `requires`."""
+    value = scenario_values(scenario)
+    if any(_broken(comparison, value) for comparison in comparisons(kernel)):
+        return None
+    facts: dict[str, tuple[ElementFact, ...]] = {}
+    for fact in (
+        *element_facts(kernel),
+        *(f for name, seen in scenario.arrays.items() for f in shown_facts(name, seen)),
+    ):
+        facts[fact.array] = (*facts.get(fact.array, ()), fact)
     buffers = _Buffers(_reaches(scenario))
     values: dict[str, object] = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for param in kernel.params:
         if param.name in scenario.shapes:
-            values[param.name] = _array(param.name, param, scenario, attempt, buffers)
+            array = _array(param.name, param, scenario, attempt, buffers)
+            stated = facts.get(param.name, ())
+            try:
+                _fill(array, stated, value, param.name, scenario, attempt)
+            except Unresolved:
+                return None
+            values[param.name] = arrays[param.name] = array
         elif isinstance(param, ScalarParam):
             values[param.name] = scenario.scalars.get(param.name, 0)
         else:
             values[param.name] = scenario.scalars.get(param.name, np.zeros(0))
-    return values
+    kept = all(name not in arrays or contents.kept(stated, arrays[name], value) for name, stated in facts.items())
+    return values if kept else None
+
+
+def scenario_values(scenario: Scenario) -> Callable[[Atom], int]:
+    """What the atoms of conditions are in a scenario."""
+    rest = resolver(scenario.shapes, scenario.scalars, {}, scenario.grid)
+
+    def value(atom: Atom) -> int:
+        if isinstance(atom, LaunchAxis) and atom.kind == "blockDim":
+            return scenario.block[atom.axis]
+        return rest(atom)
+
+    return value
+
+
+def _broken(comparison: Comparison, value: Callable[[Atom], int]) -> bool:
+    """Whether a scenario surely breaks a condition."""
+    try:
+        return not comparison.holds(value)
+    except Unresolved:
+        return False
+
+
+def _fill(
+    array: np.ndarray[Any, Any],
+    facts: Sequence[ElementFact],
+    value: Callable[[Atom], int],
+    name: str,
+    scenario: Scenario,
+    attempt: int,
+) -> None:
+    """Give an array contents that keep `facts`, unless a launch shows them, and the elements that matter."""
+    known = scenario.arrays.get(name)
+    shown = known is not None and isinstance(known.contents, Contents)
+    if facts and not shown and not contents.kept(facts, array, value):
+        array[...] = contents.made(facts, array, value, attempt)
+    for index, element in scenario.elements.get(name, {}).items():
+        if len(index) == array.ndim and all(0 <= i < n for i, n in zip(index, array.shape, strict=True)):
+            contents.put(facts, array, index, element)
 
 
 def _array(
@@ -184,9 +263,6 @@ def _array(
     else:
         given = host_values(known) if known is not None and known.shape == shape else None
         array = given if given is not None else filled(shape, dtype, attempt, scenario.scalars, name)
-    for index, value in scenario.elements.get(name, {}).items():
-        if len(index) == len(shape) and all(0 <= i < n for i, n in zip(index, shape, strict=True)):
-            array[index] = value
     return array
 
 

@@ -15,6 +15,7 @@ from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import Solver
 from tilecheck.symbolic.smt_symbols import Symbols, bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, TRUE, ZERO, add, conj, lt, mul, num
+from tilecheck.verify.known import Known
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.values import Access, Array, Check, Held, Tags, Told, Value
 from tilecheck.verify.verdict import Property
@@ -286,6 +287,8 @@ class Run:
         self.modest: set[str] = set()
         # Casts of integers to fewer bits.
         self.narrowings: list[Narrowing] = []
+        # What is known of the contents of arrays, by the name of the function that loads them.
+        self.known: dict[str, Known] = {}
         # Constants of the enclosing Python scope that could not be read, by name.
         self.constants: dict[str, Term] = {}
         self.ballots: dict[Term, Term] = {}

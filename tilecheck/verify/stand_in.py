@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tilecheck.frontend.host_arrays import dtype_name
+from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.numba import read_function
 from tilecheck.interp.simt import Extents, SimtRun, run
 from tilecheck.interp.simt_compile import Program, compile_kernel

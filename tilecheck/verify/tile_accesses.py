@@ -15,8 +15,8 @@ from tilecheck.ir.kernel import Name, Node, OpCall, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.types import Extent as TileExtent
 from tilecheck.ir.types import IndexType, SubTilesType, TensorType, Type, ViewType
+from tilecheck.symbolic.contents import Relation
 from tilecheck.symbolic.linear import ONE, ZERO, Fresh, LaunchAxis, Poly, ceil_div, fits_int64
-from tilecheck.symbolic.requires import Relation
 from tilecheck.verify.tile_goals import Goal
 from tilecheck.verify.tile_ladder import Ledger
 from tilecheck.verify.tile_path import Minted, Range, Value, compare

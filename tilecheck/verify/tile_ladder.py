@@ -65,6 +65,9 @@ class Ledger:
             self.faults.append(Fault("usage", message, self.kernel.span, self.kernel.name, (), error.help))
             return
         for comparison in found:
+            if not isinstance(comparison, Comparison):
+                # Checked by the launch; elements that become indices are compared in the kernel.
+                continue
             goal = Comparison(
                 comparison.relation, self.canonical(comparison.left), self.canonical(comparison.right), comparison.text
             )

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilecheck.ir.kernel import For, Node
+from tilecheck.symbolic.contents import Relation
 from tilecheck.symbolic.linear import INT64, ZERO, Atom, Bounds, Fresh, Poly, Scalar, atom_bounds, bounds
-from tilecheck.symbolic.requires import Comparison, Relation
+from tilecheck.symbolic.requires import Comparison
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,9 @@ class Repeat(Protocol):
 
     def __call__(self) -> None: ...
 
+    def fill(self, scalars: Mapping[str, float]) -> None:
+        """Let the rounds to come of a launch take other floats, by parameter name."""
+
     def end(self) -> Event:
         """The end of the rounds so far."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -40,7 +40,7 @@ from tilecheck_runtime.backends import (
     cpu_simt,
 )
 from tilecheck_runtime.errors import KernelStopped, UsageError
-from tilecheck_runtime.sites import Site
+from tilecheck_runtime.sites import place
 
 # As CUDA's allocator: what is aligned there is aligned here.
 ALIGNMENT = 256
@@ -161,6 +161,10 @@ class CPURepeat:
         self._after += events
         return True
 
+    def fill(self, scalars: Mapping[str, float]) -> None:
+        assert isinstance(self._work, Launch)
+        self._work = replace(self._work, arguments={**self._work.arguments, **scalars})
+
     def __call__(self) -> None:
         self._after = (self._stream.submit(self._work, self._after, self._keep),)
 
@@ -218,8 +222,8 @@ def _launch(launch: Launch) -> None:
     try:
         execute(launch.program, arguments, launch.grid)
     except Trap as trap:
-        place = f"{Site(trap.path or '', trap.line or 0)}: in `{launch.kernel}`, block {trap.block}"
-        raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(place,)) from None
+        where = f"{place(trap.path or '', trap.line or 0)}: in `{launch.kernel}`, block {trap.block}"
+        raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(where,)) from None
 
 
 class _Bytes:

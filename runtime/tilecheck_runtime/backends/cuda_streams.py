@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck_runtime.backends import Copy, Download, Event, Graph, Launch, Upload, Work
@@ -115,17 +116,22 @@ class CUDARepeat:
             self._launch = device.device.graph_launch(work.handle, stream.handle)
             return
         assert isinstance(work, Launch)
+        self._work = work
         program: Program | SimtProgram | TileProgram = work.program
         if program.checks:
-            self._reports = (Report(device, work.kernel, program.kernel.path),)
-        record = self._reports[0].address if self._reports else 0
-        self._launch = program.bound(work, stream.handle, record)
+            self._reports = (Report(device, program.kernel, work.grid),)
+        self._record = self._reports[0].address if self._reports else 0
+        self._packed, self._launch = program.bound(work, stream.handle, self._record)
 
     def after(self, events: tuple[Event, ...]) -> bool:
         if any(isinstance(event, CUDAEvent) and event.risky for event in events):
             return False
         self._stream.order(events)
         return True
+
+    def fill(self, scalars: Mapping[str, float]) -> None:
+        self._work = work = replace(self._work, arguments={**self._work.arguments, **scalars})
+        self._packed.fill(work.program.values(work, self._record))
 
     def __call__(self) -> None:
         try:

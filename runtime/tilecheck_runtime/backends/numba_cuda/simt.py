@@ -9,7 +9,6 @@ and strides in bytes, 8 bytes each; scalars are 64-bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -18,7 +17,7 @@ from tilecheck.ir.kernel import Kernel
 from tilecheck_runtime.backends import Grid, Launch, Operand, Strided
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed, link, numba_ptx
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
-from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.driver import Bound, Device, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Once
 
@@ -44,10 +43,15 @@ class SimtProgram:
         function, formats, values = self._call(work)
         function.submit(formats, values, work.grid, self.block, self.shared, stream)
 
-    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
-        """A call that submits the kernel, its arguments packed once."""
+    def bound(self, work: Launch, stream: int, record: int) -> Bound:
+        """The packed arguments, and a call that submits the kernel with them."""
         function, formats, values = self._call(work)
-        return function.pack(formats, values).bound(work.grid, self.block, self.shared, stream)
+        packed = function.pack(formats, values)
+        return packed, packed.bound(work.grid, self.block, self.shared, stream)
+
+    def values(self, work: Launch, record: int) -> list[int | float]:
+        """What is packed for a launch."""
+        return self._call(work)[2]
 
     def _call(self, work: Launch) -> tuple[Function, str, list[int | float]]:
         """The kernel compiled for these arguments, their formats and values."""

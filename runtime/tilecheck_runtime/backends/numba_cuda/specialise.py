@@ -6,7 +6,6 @@ shows the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilecheck.ir.compilers import products
@@ -17,7 +16,7 @@ from tilecheck_runtime.backends.numba_cuda.compile import Binary, CompileFailed,
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
-from tilecheck_runtime.driver import Device, Function
+from tilecheck_runtime.driver import Bound, Device, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -42,12 +41,16 @@ class Program:
         lowered = self.lowered
         self.function.submit(lowered.formats, values, grid, (lowered.threads, 1, 1), lowered.shared, stream)
 
-    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
-        """A call that submits the kernel, its arguments packed once."""
+    def bound(self, work: Launch, stream: int, record: int) -> Bound:
+        """The packed arguments, and a call that submits the kernel with them."""
         values, grid = self._call(work, record)
         lowered = self.lowered
         packed = self.function.pack(lowered.formats, values)
-        return packed.bound(grid, (lowered.threads, 1, 1), lowered.shared, stream)
+        return packed, packed.bound(grid, (lowered.threads, 1, 1), lowered.shared, stream)
+
+    def values(self, work: Launch, record: int) -> list[int | float]:
+        """What is packed for a launch."""
+        return self._call(work, record)[0]
 
     def _call(self, work: Launch, record: int) -> tuple[list[int | float], Grid]:
         """The arguments as the kernel takes them, and the grid of the driver, which has one axis."""

@@ -5,7 +5,6 @@ A cuTile block is one launch block of the driver with a single thread index; the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -16,7 +15,7 @@ from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, NotInstalled, compile_cubin
 from tilecheck_runtime.backends.tile_ir.lower import Lowered, lower
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import Device, DriverError, Function
+from tilecheck_runtime.driver import Bound, Device, DriverError, Function
 from tilecheck_runtime.errors import LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -44,9 +43,14 @@ class TileProgram:
         """Submit the kernel. Raises `LaunchRefused` beyond 32-bit extents."""
         self.function.submit(*self._arguments(work, record), self._grid(work), (1, 1, 1), 0, stream)
 
-    def bound(self, work: Launch, stream: int, record: int) -> Callable[[], None]:
-        """A call that submits the kernel, its arguments packed once. Raises `LaunchRefused` beyond 32-bit extents."""
-        return self.function.pack(*self._arguments(work, record)).bound(self._grid(work), (1, 1, 1), 0, stream)
+    def bound(self, work: Launch, stream: int, record: int) -> Bound:
+        """The packed arguments, and a call that submits the kernel with them. Raises `LaunchRefused` beyond 32-bit extents."""
+        packed = self.function.pack(*self._arguments(work, record))
+        return packed, packed.bound(self._grid(work), (1, 1, 1), 0, stream)
+
+    def values(self, work: Launch, record: int) -> list[int | float]:
+        """What is packed for a launch."""
+        return self._arguments(work, record)[1]
 
     def _grid(self, work: Launch) -> Grid:
         return (min(prod(work.grid), self.at_once), 1, 1) if self.lowered.walks else work.grid
