@@ -283,15 +283,19 @@ class HostRun(HostStates):
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
         before = self.snapshot()
+        between: list[State] = []
         left: Stop | None = None
         try:
-            self._suite(node.body.body)
+            for statement in node.body.body:
+                start = self.snapshot()
+                self._suite((statement,))
+                between += [self.snapshot(), self._within(statement, start)]
         except Stop as stop:
             if stop.kind != "raise":
                 left = stop
         after = self.snapshot()
         if node.handlers:
-            self.merge(before, after)  # anywhere in the body
+            self.merge(before, after, *between)  # anywhere in the body
             middle = self.snapshot()
             out = [] if left is not None else [after]
             for handler in node.handlers:
@@ -309,6 +313,15 @@ class HostRun(HostStates):
             self._suite(node.finalbody.body.body)
         if left is not None:
             raise left
+
+    def _within(self, statement: cst.CSTNode, start: State) -> State:
+        """What holds anywhere inside `statement`, which has just run from `start`."""
+        here = self.snapshot()
+        if isinstance(statement, cst.SimpleStatementLine):
+            return start
+        for name in assigned_names(statement)[0]:
+            here.names[name] = made_of(start.names.get(name), here.names.get(name))
+        return here
 
     # ---- loops
 
