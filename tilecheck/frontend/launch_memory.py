@@ -22,7 +22,7 @@ from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside,
 from tilecheck.frontend.launch_objects import Activation
 from tilecheck.frontend.scopes import UNKNOWN, Binding, ClassValue, FunctionValue, Instance, Ref, Resolve, parameters
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import Derived, HostArray, Stranger
+from tilecheck.ir.host_array import Derived, HostArray, Stranger, Unseen
 
 # Modules whose names are known for what they are, or lead to no array of the program.
 _LIBRARIES = sys.stdlib_module_names | {"numba", "numpy", "cupy", "torch", "tilecheck", "cuda", "pytest", "builtins"}
@@ -151,6 +151,8 @@ class HostMemory(ABC):
         arrays = tuple(dict.fromkeys(array for value in values for array in arrays_in(value)))
         self.taint(*(value for value in values if not isinstance(value, FunctionValue)))
         for array in arrays:
+            if isinstance(array, Unseen):  # of which nothing is known that could change
+                continue
             known = self.moved.get(array.buffer, ())
             self.moved[array.buffer] = tuple(dict.fromkeys((*known, *arrays)))
 
