@@ -74,10 +74,17 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     repeated = repeats(low, node, callee)
     if repeated is not None:
         return repeated
+    called: Operand | None = None
+    if isinstance(callee, Nothing) and isinstance(node.func, ir.Call | ir.Sub):
+        called = low.expr(node.func)
+        callee = called.value
+        if isinstance(callee, Launcher | Handle):
+            return repeat(low, node, callee, called)
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
-    called: Operand | None = low.expr(node.func) if isinstance(callee, Thing) else None
+    if isinstance(callee, Thing) and called is None:
+        called = low.expr(node.func)
     if isinstance(callee, Nothing) and not _is_harmless(full):
         if isinstance(node.func, ir.Attr):
             if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
@@ -93,7 +100,7 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
                 method = lower_method(low, node, node.func, receiver, name)
                 if method is not None:
                     return method
-        else:
+        elif called is None:
             called = low.expr(node.func)
             callee = called.value
             if isinstance(callee, Launcher | Handle):
