@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run_on(low: Expressions, node: ir.Call | ir.Await, op: Op, var: str, name: str, stream: str | None) -> Operand:
     """`op`, the object of `var`, with what runs with it, in flight on `stream`."""
     running = start(low, node, var, name, stream)
-    _continue(low, node, op, running)
+    _continue(low, node, op, running, name)
     return running
 
 
@@ -37,7 +37,7 @@ def look_on(low: Expressions, node: ir.Expr, op: Op) -> None:
         _look(low, node, closure)
 
 
-def _continue(low: Expressions, node: ir.Call | ir.Await, op: Op, running: Operand) -> None:
+def _continue(low: Expressions, node: ir.Call | ir.Await, op: Op, running: Operand, name: str) -> None:
     for closure in op.calls:
         called = closure.node
         readable = len(called.params) == 1 and called.params[0].kind == "plain" and may_be_read(low, called)
@@ -51,10 +51,10 @@ def _continue(low: Expressions, node: ir.Call | ir.Await, op: Op, running: Opera
             # It is code of its own as well.
             low.called.discard(called)
         if isinstance(result.value, Op) and result.var is not None and running.var is not None:
-            later = start(low, node, result.var, spell(node))
+            later = start(low, node, result.var, name)
             if later.var is not None:
                 low.emit(flow.Put(running.var, None, later.var, span=node.span))
-            _continue(low, node, result.value, running)
+            _continue(low, node, result.value, running, name)
 
 
 def _look(low: Expressions, node: ir.Expr, closure: Closure) -> None:
