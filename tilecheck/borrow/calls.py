@@ -19,6 +19,7 @@ from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
@@ -146,7 +147,12 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     if again is not None:
         return again
     touch = Touch.LOOK if full in LOOKS else Touch.READ
+    outputs = written(node, full) if full.startswith("numpy.") else []
+    for output in outputs:
+        low.look(low.expr(output), output, Touch.WRITE, spell(node))
     for arg in node.args:
+        if arg.value in outputs or (outputs and arg.name == "out"):
+            continue
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
             low.show(arg.value, Touch.LOOK)
             continue
