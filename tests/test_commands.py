@@ -236,6 +236,31 @@ def test_resources_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoke("explain", "k.py::double", "--resources", "--dim", "BM").exit_code == 2
 
 
+TWO_FAULTS = """import cuda.tile as ct
+
+
+@ct.kernel
+def bad(x, z):
+    t = ct.load(x, index=(ct.bid(0),), shape=(3,))
+    ct.store(z, index=(0,), tile=t)
+"""
+
+
+def test_explain_shows_all_that_check_finds_in_a_kernel() -> None:
+    Path("faulty.py").write_text(TWO_FAULTS)
+    shown = invoke("explain", "faulty.py::bad").stdout
+    assert shown.count("error[") == invoke("check", "faulty.py").stdout.count("error[") == 2
+    assert "error[shape-mismatch]: a tile extent of 3" in shown and "error[data-race]" in shown
+
+
+def test_a_kernel_that_writes_around_its_partition_is_not_race_free_by_construction() -> None:
+    Path("k.py").write_text(ROWS + "\n\n@tc.kernel\ndef w(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, BM]) -> None:\n"
+                            "    z.store(z.load())\n    x.store(z.load())\n")  # fmt: skip
+    shown = invoke("explain", "k.py::w").stdout
+    assert "no two blocks or threads race: unknown\n  because it writes where it may not" in shown
+    assert "error[write-to-shared]" in shown
+
+
 def test_doctor_says_what_is_there() -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
