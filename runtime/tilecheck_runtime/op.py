@@ -248,12 +248,21 @@ class DeviceOp(Unique, Generic[R]):
         self._life = Life.CLOSED
         release(self._loans)
 
-    def _evaluate(self, execution: Execution) -> Any:
+    @property
+    def _plain(self) -> bool:
+        """Whether running it is running its node."""
+        return type(self) is DeviceOp
+
+    def _open(self, execution: Execution) -> Node:
+        """Take what it holds, and its node."""
         if self._loans:
             execution.hold(self._loans)
         self._loans = ()
         node, self._node = self._node, Value(None)
-        return evaluate(node, execution)
+        return node
+
+    def _evaluate(self, execution: Execution) -> Any:
+        return evaluate(self._open(execution), execution)
 
     def _pending(self) -> bool:
         return self._life is Life.BUILT and not self._attempted
