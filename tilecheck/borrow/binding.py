@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.decisions import rebound
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Value
 from tilecheck.borrow.vocabulary import canonical
@@ -30,6 +31,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
         case ir.Name(id=name):
             low.emit(flow.Bind(name, low.object_of(operand, target), span=target.span))
             low.set(target, operand.value)
+            rebound(low, name, target.span)
         case ir.Attr(base=base, name=name):
             holder = low.expr(base)
             if holder.var is not None:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Literal
 
 from tilecheck.borrow.contracts import adopted, is_device_function
+from tilecheck.borrow.decisions import Conditions
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
@@ -49,7 +50,8 @@ class Context:
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
     variable; inside of a lambda that is read where it is called, `renamed` are the variables of its parameters,
     `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host`
-    says that the function does what only the host can; any other may yet be compiled by somebody.
+    says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
+    that the function asks more than once.
     """
 
     program: Program
@@ -74,6 +76,7 @@ class Context:
     trials: int = 0
     stream: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=Conditions)
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions

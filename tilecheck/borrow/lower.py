@@ -18,12 +18,13 @@ from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.blocks import check_decorator
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
+from tilecheck.borrow.decisions import conditions
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.narrowing import suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.survey import Survey
+from tilecheck.borrow.survey import Survey, compared
 from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY
@@ -112,6 +113,7 @@ class _Statements(Expressions):
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
+        self.conditions = conditions(part, lambda: program.shifting)
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
@@ -361,22 +363,39 @@ class _Statements(Expressions):
         arms: list[flow.Block] = []
         ends: list[dict[str, Value]] = []
         left = True
+        passed: tuple[ir.Expr, ...] = ()
         for case in node.cases:
             self.env = dict(before)
-            arms.append(self.block_of(partial(self._case, case, node.subject, subject, left)))
+            arms.append(self.block_of(partial(self._case, case, node.subject, subject, left, passed)))
             ends.append(self.env)
             left = left and not (case.none and case.guard is None)
-        if not any(case.always for case in node.cases):
-            arms.append(() if left else self.block_of(partial(suppose_none, self, node.subject, False)))
+            passed += () if case.guard is not None else case.values
+        both = {value.value for value in passed if isinstance(value, ir.Const) and isinstance(value.value, bool)}
+        if not any(case.always for case in node.cases) and len(both) < 2:
+            self.env = dict(before)
+            arms.append(self.block_of(partial(self._passed, passed, node.subject, left)))
             ends.append(before)
         self.env = ends[0]
         for end in ends[1:]:
             self.assume(end)
         self.emit(flow.Branch(tuple(arms), span=node.span))
 
-    def _case(self, case: ir.Case, subject: ir.Expr, operand: Operand, may_be_none: bool) -> None:
-        if case.none or not may_be_none:
-            suppose_none(self, subject, case.none)
+    def _passed(self, passed: tuple[ir.Expr, ...], subject: ir.Expr, may_be_none: bool) -> None:
+        """`subject` was none of the values `passed`."""
+        if not may_be_none:
+            suppose_none(self, subject, False)
+        for value in passed:
+            suppose(self, compared(subject, value), False)
+
+    def _case(
+        self, case: ir.Case, subject: ir.Expr, operand: Operand, may_be_none: bool, passed: tuple[ir.Expr, ...]
+    ) -> None:
+        self._passed(passed, subject, may_be_none or case.none)
+        if case.none:
+            suppose_none(self, subject, True)
+        if case.values:
+            either = tuple(compared(subject, value) for value in case.values)
+            suppose(self, ir.Logic("or", either, span=case.span) if len(either) > 1 else either[0], True)
         for name in case.names:
             bind(self, name, operand if case.always else Operand(None), name)
         if case.guard is not None:

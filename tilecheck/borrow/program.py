@@ -51,6 +51,15 @@ class Program:
     def survey(self) -> Survey:
         return survey(self.module)
 
+    @cached_property
+    def shifting(self) -> frozenset[str]:
+        """The variables that a function declares `global` or `nonlocal`, and with a dot before them the fields that one
+        sets that is no constructor.
+        """
+        if self.module.shifting is not None:
+            return self.module.shifting()
+        return frozenset(self.survey.declared | {f".{name}" for name in self.survey.stored})
+
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
         if self._surveys is None:
