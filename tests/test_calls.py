@@ -118,7 +118,7 @@ def test_it_combines_like_any_other() -> None:
     for _ in range(2):
         op = a.op()
         op.run(a.stream).wait()
-        assert refused(op.sync).message.startswith("`run` on `move`, which has run already")
+        assert refused(op.sync).message.startswith("cannot run `move`, which has run already")
 
 
 def test_what_happened_in_between_is_looked_at() -> None:

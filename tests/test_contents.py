@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from tests import random_contents
 from tests.contents_kernels import CASES, OUT, Case, X, ints
 from tests.random_contents import agrees, scatters
 from tests.test_prover import report, worst
+from tilecheck.check import Options, check_text
 from tilecheck.interp.contents import broken, kept, made
+from tilecheck.modules import Modules
 from tilecheck.symbolic.linear import Atom, Unresolved
 from tilecheck.symbolic.requires import Comparison, Vocabulary, parse
 from tilecheck.verify import known
@@ -194,3 +197,35 @@ def test_a_prover_that_takes_more_for_granted_is_caught(fact: str, monkeypatch: 
     monkeypatch.setattr(known.Known, "say", believing(say))
     monkeypatch.setattr(known.Known, "between", believing(between))
     assert random_contents.disagreement(200, loops=fact == "nondecreasing") is not None
+
+
+# ---- in words
+
+
+def test_an_open_scatter_is_told_what_to_say(tmp_path: Path) -> None:
+    def found(requires: str) -> list[tuple[str, str]]:
+        text = Case(
+            "one", f"{OUT}, {ints('p')}", "i = cuda.grid(1)\nif i < p.size:\n    z[p[i]] = i", requires, ()
+        ).text()
+        result = check_text(str(tmp_path / "k.py"), text, Modules(), Options())
+        return [(d.rule, f"{d.help} {d.notes} {d.witness}") for d in result.diagnostics]
+
+    open_ones = found("")
+    assert [rule for rule, _ in open_ones] == ["unproven", "unproven"]
+    assert "the index of `z` is taken from `p`" in open_ones[0][1] and '`requires="distinct(p)"`' in open_ones[0][1]
+    assert '`requires="0 <= p < z.size"`' in open_ones[1][1]
+    ((rule, words),) = found("0 <= p < z.size")
+    assert rule == "data-race" and 'say so: `requires="distinct(p)"`' in words and "'p': '[0, 0]'" in words
+    assert found("0 <= p < z.size and distinct(p)") == []
+
+
+def test_a_call_that_writes_its_elements_down_is_checked(tmp_path: Path) -> None:
+    kernel = next(case for case in CASES if case.name == "scatter").text()
+    calls = "import numpy as np\nz, x = tc.zeros(8), tc.ones(4)\n"
+    for elements in ("[1, 2, 7, 2]", "[1, 2, 8, 3]", "[1, 2, 7, 3]"):
+        calls += f"k(z.partition(64), x, tc.asarray(np.array({elements}, np.int32))).sync()\n"
+    result = check_text(str(tmp_path / "k.py"), f"{kernel}\n{calls}", Modules(), Options())
+    assert [(d.rule, d.message) for d in result.diagnostics] == [
+        ("launch-contract", "`k` needs `distinct(perm)`: elements 1 and 3 of `perm` are both 2"),
+        ("launch-contract", "`k` needs `perm < z.size`: element 2 of `perm` is 8, and `z.size` is 8"),
+    ]

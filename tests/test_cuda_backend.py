@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
 import tilecheck as tc
+from tests import launch_kernels as k
 from tests.paper_driver import PaperDriver, on_paper
 from tilecheck_runtime import kernels
 
@@ -70,3 +73,45 @@ def test_rounds_of_a_graph_are_one_call_each(paper: PaperDriver) -> None:
     del again, scope
     gc.collect()
     assert paper.calls["cuGraphExecDestroy"] == 1
+
+
+@pytest.mark.parametrize("how", ["run", "prepared", "graph"])
+def test_a_check_that_fails_names_kernel_line_and_block(paper: PaperDriver, how: str) -> None:
+    x, stream = tc.ones(64), tc.Stream()
+    op = k.peek(x).with_grid(2, 2)
+    again = {"prepared": op.prepare, "graph": lambda s: op.graph(s).prepare(s)}.get(how, op.run)(stream)
+    if how != "run":
+        again()
+    event = again._repeat if how != "run" else again._event
+    (report,) = event._reports
+    assert_line = inspect.getsourcelines(k.peek.fn)[1] + 3
+    ctypes.c_uint64.from_address(report.address).value = (assert_line << 32) + 3 + 1
+    with pytest.raises(tc.KernelStopped) as caught:
+        again.wait()
+    assert (caught.value.rule, caught.value.message) == ("device-assert", "assertion failed: not zero")
+    assert caught.value.points[0].endswith(f"launch_kernels.py:{assert_line}: in `peek`, block (1, 1, 0)")
+    # An index has no words of its own.
+    ctypes.c_uint64.from_address(report.address).value = ((assert_line - 1) << 32) + 1
+    error = report.read()
+    assert error is not None and error.rule == "out-of-bounds"
+    assert error.message.endswith("of `peek`: `tile = x.partition(D16)[tc.block_id(0)]`")
+    assert error.points[0].endswith("block (0, 0, 0)")
+
+
+def test_a_launcher_lets_go_when_somebody_looks(paper: PaperDriver) -> None:
+    gc.collect()
+    before, stream = tc.allocated().count, tc.Stream()
+    move = k.move.on(stream)
+    for _ in range(3):
+        z, x = tc.zeros(64), tc.ones(64)
+        for _ in range(4):
+            move(z.partition(16), x)
+        del z, x
+    stream.synchronize()
+    gc.collect()
+    gc.disable()
+    try:
+        tc.zeros(1)
+        assert tc.allocated().count == before
+    finally:
+        gc.enable()

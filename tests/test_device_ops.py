@@ -62,7 +62,7 @@ def test_an_op_runs_once() -> None:
     assert op.sync() == 1
     error = refused(op.sync)
     assert isinstance(error, OpError)
-    assert error.message == "`run` on `value`, which has run already"
+    assert error.message == "cannot run `value`, which has run already"
     inner = tc.value(2)
     outer = inner.map(str)
     assert "is part of another op already" in refused(inner.run).message

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -56,6 +57,9 @@ class TensorArgument(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """The extents of the whole tensor."""
         return self.elements.layout.shape
+
+
+_WORD = re.compile(r"\w+")
 
 
 class ScalarArgument(NamedTuple):
@@ -133,11 +137,12 @@ def _partitioned(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgume
     name = f"`{param.name}`"
     wants_map = param.access is Access.MAPPED
     if isinstance(value, Tensor):
-        tile = "128" if value.ndim < 2 else ", ".join(["64"] * value.ndim)
-        mapped = ".map(...)" if wants_map else ""
+        shaped = _reshaped(kernel, param, value.shape)
+        tile = ", ".join(map(str, _tile(kernel, param, value.shape)))
+        mapped = f".map(({'1, ' * len(_tile(kernel, param, value.shape))}), blocks=1)" if wants_map else ""
         raise LaunchRefused(
             f"{name} of `{kernel.name}` is {_access(param)} and wants a partition, it got a whole tensor",
-            f"cut it into one tile per block: `{param.name}.partition({tile}){mapped}`",
+            f"cut it into one tile per block: `{param.name}{shaped}.partition({tile}){mapped}`",
             rule="unpartitioned-output",
         )
     if not isinstance(value, Partition):
@@ -151,13 +156,48 @@ def _partitioned(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgume
     return TensorArgument(param, value._elements, value._loan, value, value.tile, value.exact, value.mapping)
 
 
+def _tile(kernel: Kernel, param: TensorParam, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A tile that the kernel takes of a tensor like this: a Dim that a `Shared` parameter or `requires` names is a whole
+    extent.
+    """
+    extents = param.extents if param.extents is not None else (None,) * len(shape)
+    most = 128 if len(extents) < 2 else 64
+    whole = {
+        key
+        for other in kernel.params
+        if isinstance(other, TensorParam) and other.access not in (Access.MUT, Access.MAPPED)
+        for key in other.extents or ()
+    }
+    asked = set(_WORD.findall(str(kernel.options.get("requires") or "")))
+    whole |= {key for key, dim in kernel.dims.items() if dim.name in asked}
+    tile: list[int] = []
+    for axis, key in enumerate(extents):
+        extent = max(shape[axis], 1) if len(shape) == len(extents) else most
+        size = kernel.dims[key].size if key is not None else None
+        power = 1 << min(extent, most).bit_length() - 1
+        tile.append(size if size is not None else extent if key in whole else power)
+    return tuple(tile)
+
+
+def _reshaped(kernel: Kernel, param: TensorParam, shape: tuple[int, ...]) -> str:
+    """The call that gives a tensor as many axes as the parameter has, empty if it has them."""
+    if param.extents is None or len(param.extents) == len(shape):
+        return ""
+    sizes = [kernel.dims[key].size if key is not None else None for key in param.extents]
+    if len(shape) == 1 and [size for size in sizes if size != 1] == [None]:
+        return f".reshape({', '.join(str(shape[0]) if size is None else '1' for size in sizes)})"
+    return ".reshape(...)"
+
+
 def _no_tensor(kernel: Kernel, param: TensorParam, value: Any) -> LaunchRefused:
     kind = type(value).__name__
     way_out = "copy it to the device: `tc.asarray(...)`, or borrow it: `tc.from_dlpack(...)`"
     if isinstance(value, int | float | np.generic):
         way_out = "a scalar is annotated `int`, `float` or `bool`"
-    elif kind in ("DeviceOp", "LaunchOp", "Running"):
-        way_out = "chain it: `op.then(lambda x: ...)`" if kind != "Running" else "`wait()` for its value"
+    elif kind == "Running":
+        way_out = "`wait()` for its value"
+    elif any(base.__name__ == "DeviceOp" for base in type(value).__mro__):
+        kind, way_out = "DeviceOp", "chain it: `op.then(lambda x: ...)`"
     return LaunchRefused(
         f"`{param.name}` of `{kernel.name}` is a tensor parameter, it got a `{kind}`", way_out, rule="usage"
     )
@@ -166,16 +206,19 @@ def _no_tensor(kernel: Kernel, param: TensorParam, value: Any) -> LaunchRefused:
 def _check_kind(kernel: Kernel, argument: TensorArgument) -> None:
     param, elements = argument.param, argument.elements
     if param.extents is not None and len(param.extents) != len(argument.shape):
+        axes = "1 axis" if len(argument.shape) == 1 else f"{len(argument.shape)} axes"
+        way_out = f"`{param.name}{_reshaped(kernel, param, argument.shape)}`, or annotate the parameter otherwise"
+        if isinstance(argument.value, Partition):
+            way_out = f"reshape the tensor before it is cut: {way_out}"
         raise LaunchRefused(
-            f"{argument.name} has {len(argument.shape)} axes, shape {argument.shape}; `{kernel.name}` wants "
-            f"{len(param.extents)}",
-            "`reshape` it, or annotate the parameter otherwise",
+            f"{argument.name} has {axes}, shape {argument.shape}; `{kernel.name}` wants {len(param.extents)}",
+            way_out,
             rule="shape-mismatch",
         )
     if param.dtype is not None and param.dtype != elements.dtype.name:
         raise LaunchRefused(
             f"{argument.name} holds {elements.dtype.name}, `{kernel.name}` wants {param.dtype}",
-            f"convert it: `{param.name}.astype(tc.{param.dtype})`, or annotate the parameter otherwise",
+            f"{_converted(param, param.dtype)}, or annotate the parameter otherwise",
             rule="dtype-mismatch",
         )
 
@@ -189,7 +232,7 @@ def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> Non
         if variable.among and dtype not in variable.among:
             raise LaunchRefused(
                 f"{argument.name} holds {dtype}, `{kernel.name}` wants {either(variable.among)}",
-                f"convert it: `{argument.param.name}.astype(tc.{variable.among[-1]})`",
+                _converted(argument.param, variable.among[-1]),
                 rule="dtype-mismatch",
             )
         known = first.setdefault(variable.name, argument)
@@ -197,9 +240,16 @@ def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> Non
             raise LaunchRefused(
                 f"{argument.name} holds {dtype}, {known.name} {known.elements.dtype.name}: in `{kernel.name}` both are "
                 f"`{variable.name}`, one dtype",
-                f"convert one: `{argument.param.name}.astype(tc.{known.elements.dtype.name})`",
+                _converted(argument.param, known.elements.dtype.name),
                 rule="dtype-mismatch",
             )
+
+
+def _converted(param: TensorParam, dtype: str) -> str:
+    """How an argument gets another dtype; what a kernel writes into a converted copy would be lost."""
+    if param.access is Access.SHARED:
+        return f"convert it: `{param.name}.astype(tc.{dtype})`"
+    return f"make it with `dtype=tc.{dtype}`: the kernel writes into it"
 
 
 def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | bool:

@@ -206,7 +206,7 @@ class QuickOp(LaunchOp):
             case "_name":
                 value = self._seat.name
             case _:
-                raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
+                return super().__getattr__(name)
         self.__dict__[name] = value
         return value
 

@@ -2,6 +2,7 @@
 
     TilecheckError            .rule .message .points .help
     ├── UsageError            a host call that makes no sense: a bad shape, dtype, slice or argument
+    │   └── NoSuchAttribute   a method that an op does not have; an AttributeError too
     ├── BorrowError           ownership: borrow-conflict, use-after-move, use-in-flight, write-to-shared
     ├── LaunchRefused         a launch whose arguments do not fit together; nothing was queued
     │   └── KernelRejected    the kernel itself is wrong; `.diagnostics` holds the findings
@@ -29,6 +30,7 @@ __all__ = [
     "KernelRejected",
     "KernelStopped",
     "LaunchRefused",
+    "NoSuchAttribute",
     "OpError",
     "TilecheckError",
     "UsageError",
@@ -39,6 +41,10 @@ class BorrowError(TilecheckError):
     """An access that ownership forbids. The tensor and its borrows are as before."""
 
     rule = "borrow-conflict"
+
+
+class NoSuchAttribute(UsageError, AttributeError):
+    """A method of something else, asked of an op: `op.wait()` before `op.run()`."""
 
 
 class LaunchRefused(TilecheckError):

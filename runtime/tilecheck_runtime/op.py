@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Array
-from tilecheck_runtime.errors import DroppedOpWarning, OpError, UsageError
+from tilecheck_runtime.errors import DroppedOpWarning, NoSuchAttribute, OpError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold, release
 from tilecheck_runtime.ledger import Access, Loan
@@ -110,10 +110,12 @@ class DeviceOp(Unique, Generic[R]):
 
     def sync(self) -> R:
         """Run and wait: the value."""
+        phase.refuse_running("sync")
         return self.run().wait()
 
     def sync_on(self, stream: Stream) -> R:
         """Run on `stream` and wait: the value."""
+        phase.refuse_running("sync_on")
         return self.run(stream).wait()
 
     def __await__(self) -> Generator[Any, None, R]:
@@ -214,9 +216,12 @@ class DeviceOp(Unique, Generic[R]):
     def _take(self, by: str, life: Life) -> None:
         with self._lock:
             if self._life is not Life.BUILT:
+                # `sync` and `await` run an op too.
+                doing = f"cannot run {self._name}" if by == "run" else f"cannot use {self._name} for `{by}`"
+                way_out = "an op runs once; build it again, or use `shared()`"
                 raise OpError(
-                    f"`{by}` on {self._name}, which {self._life.value} already",
-                    "an op runs once; build it again, or use `shared()`",
+                    f"{doing}, which {self._life.value} already",
+                    "build it again" if self._life is Life.CLOSED else way_out,
                     rule="use-after-move",
                     points=(f"{self._site}: {self._name} was built here",),
                 )
@@ -247,6 +252,9 @@ class DeviceOp(Unique, Generic[R]):
     def _pending(self) -> bool:
         return self._life is Life.BUILT and not self._attempted
 
+    def __getattr__(self, name: str) -> Any:
+        raise _missing(self, name)
+
     def __del__(self) -> None:
         # The constructor may have failed before there was a life.
         if getattr(self, "_life", None) is None:
@@ -262,6 +270,19 @@ class DeviceOp(Unique, Generic[R]):
 
     def __repr__(self) -> str:
         return f"<DeviceOp {self._name.strip('`')}: {self._life.name.lower()}>"
+
+
+def _missing(op: DeviceOp[Any], name: str) -> AttributeError:
+    """What to say of an attribute that ops do not have: it is one of what running them gives, or of nothing."""
+    kind = DeviceOp.__name__
+    if name.startswith("_"):
+        return AttributeError(f"`{kind}` has no attribute `{name}`", name=name, obj=op)
+    if hasattr(Running, name):
+        way_out = "`op.run().wait()`, or `op.sync()`" if name == "wait" else f"`op.run().{name}`"
+        return NoSuchAttribute(f"an op has no `{name}` before it runs", f"run it first: {way_out}")
+    if hasattr(Tensor, name):
+        return NoSuchAttribute(f"an op has no `{name}`, its tensor has", "run it first: `op.sync()` gives its value")
+    return NoSuchAttribute(f"an op has no `{name}`", "`sync()` runs it and waits, `then(...)` goes on with its value")
 
 
 def _let_go(made_of: tuple[DeviceOp[Any], ...]) -> None:

@@ -86,7 +86,7 @@ class Seat(Standing):
         """Whether all is over and nobody is going to wait for it; the borrows have ended then."""
         if self._leaving:
             if self.rounds.idle():
-                release(self._leaving)
+                _part(self._leaving)
             return not self.loans
         if self.awaited or not self.count or not self.rounds.idle():
             return False
@@ -206,7 +206,7 @@ class Seat(Standing):
         loans, self.loans, self._before = self.loans, (), ()
         if loans:
             self._leaving = loans
-            self.rounds.close(lambda: release(loans))
+            self.rounds.close(lambda: _part(loans))
 
     def keep_in(self, seats: dict[Key, Seat], key: Key, args: tuple[Any, ...]) -> None:
         """Be found under `key` as long as all of `args` live."""
@@ -222,6 +222,13 @@ class Seat(Standing):
         while len(seats) >= SEATS:
             seats.pop(next(iter(seats))).close()
         seats[key] = self
+
+
+def _part(loans: tuple[Loan, ...]) -> None:
+    """End the loans of a closed seat, which lives no longer than the others need it. Safe from finalisers."""
+    release(loans)
+    for loan in loans:
+        loan.owner = None
 
 
 def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:

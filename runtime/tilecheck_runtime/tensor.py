@@ -102,7 +102,7 @@ class Tensor(Unique, surface.Tensor):
             return "shape only"
         if self._loan is not None and self._loan.ended is not None:
             return f"view, ended at {self._loan.ended[1]}"
-        kind = "owner" if self._loan is None else "view"
+        kind = "view" if self._loan is not None else "owner" if self._elements.memory.own else "borrowed memory"
         held = [
             f"{'exclusive' if loan.exclusive else 'shared'}, {loan.state.value}: {loan.holder}"
             for loan in sorted(self._elements.memory.ledger.live(self._elements.region), key=lambda loan: loan.number)

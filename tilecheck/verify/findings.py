@@ -9,10 +9,12 @@ from tilecheck.interp.simt import Party
 from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
+from tilecheck.symbolic.requires import element_facts
+from tilecheck.verify.condition import words
 from tilecheck.verify.conditions import barrier_hint
 from tilecheck.verify.prove import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
-from tilecheck.verify.suspects import Standing, Suspect
+from tilecheck.verify.suspects import Standing, Suspect, positions, sources
 from tilecheck.verify.verdict import Property
 
 # How far made-up names are followed.
@@ -126,6 +128,9 @@ def _scope(parties: tuple[Party, ...]) -> str:
 
 def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | None:
     suspect, fault = refuted.suspect, refuted.seen.fault
+    required = _requirement(proof, suspect)
+    if required is not None:
+        return required
     if suspect.rule == "data-race":
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
@@ -139,6 +144,25 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
     if suspect.rule == "uninitialised-shared":
         return f"let every thread write its part of `{fault.array}` first, with a fill value where there is no data"
     return None
+
+
+def _requirement(proof: Proof, suspect: Suspect) -> str | None:
+    """What `requires` could say of the elements that an annotated kernel takes its places from."""
+    run = proof.entry.run
+    accesses = [a for a in (suspect.first, suspect.second) if a is not None]
+    taken = [n for n in sources(positions(accesses)) if n in run.arrays and not run.arrays[n].written]
+    if run.kernel.track != "simt" or suspect.standing is not Standing.DATA or not taken:
+        return None
+    first = taken[0]
+    counted = any(s.name.startswith("round") for term in positions(accesses) for s in term.symbols)
+    order = "nondecreasing" if counted else "distinct"
+    stated = {fact.text for fact in element_facts(run.kernel)}
+    if suspect.rule == "data-race" and f"{order}({first})" not in stated:
+        return f'if no launch passes such elements, say so: `requires="{order}({first})"`'
+    lengths = [suspect.check.length] if suspect.check is not None else [c.length for a in accesses for c in a.checks]
+    if suspect.rule not in ("data-race", "out-of-bounds") or len(taken) > 1 or not lengths:
+        return None
+    return f'if no launch passes such elements, say so: `requires="0 <= {first} < {words(lengths[0])}"`'
 
 
 def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:

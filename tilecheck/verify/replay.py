@@ -41,6 +41,8 @@ _MAX_ELEMENTS = 1 << 26
 # Of a larger array only the first and the last elements are filled; the rest stays 0 and takes no memory.
 _FILLED = 1 << 18
 _MAX_STEPS = 200_000
+# Elements of an array that a report shows.
+_SHOWN = 8
 _LONG_DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "float32", "bool": "bool"}
 
 
@@ -159,6 +161,18 @@ def witness(fault: SimtFault, scenario: Scenario) -> Witness:
         launch["dynamic_shared"] = scenario.dynamic_shared
     threads = tuple(str(party) for party in fault.parties)
     return Witness(launch, threads, fault.array or "", fault.index, fault.lines)
+
+
+def elements_of(kernel: Kernel, scenario: Scenario, attempt: int, names: Sequence[str]) -> dict[str, str]:
+    """The first elements of arrays, in words, as the run of `attempt` begins with them."""
+    values = (_arguments(kernel, scenario, attempt) if names else None) or {}
+    shown: dict[str, str] = {}
+    for name in names:
+        array = values.get(name)
+        if isinstance(array, np.ndarray):
+            first = ", ".join(str(element) for element in array.ravel()[:_SHOWN].tolist())
+            shown[name] = f"[{first}{', ...' if array.size > _SHOWN else ''}]"
+    return shown
 
 
 # ---- arguments

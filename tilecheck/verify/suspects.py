@@ -80,6 +80,23 @@ def data_symbols(terms: Sequence[Term], taint: Taint = Taint.DATA) -> set[Symbol
     return {s for s in closure(terms) if s.taint is taint}
 
 
+def positions(accesses: Sequence[Access]) -> list[Term]:
+    """The indices of some accesses."""
+    return [term for access in accesses for term in access.index]
+
+
+def sources(terms: Sequence[Term]) -> tuple[str, ...]:
+    """The arrays that the terms depend on, by name, the first met first."""
+    loads = (symbol.applied.function for symbol in closure(terms) if symbol.applied is not None)
+    names = (load.removeprefix("load ") for load in loads if load.startswith("load "))
+    return tuple(dict.fromkeys(name.partition(" at ")[0].partition(".")[0] for name in names))
+
+
+def named(arrays: Sequence[str]) -> str:
+    """Arrays in words."""
+    return " and ".join(f"`{name}`" for name in arrays) or "an array"
+
+
 def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[Standing, str]:
     """How far a possible violation depends on array contents or on what the walk lost."""
     taints = question.taints()
@@ -94,12 +111,13 @@ def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[
             return Standing.DATA, "a data-dependent index against a fixed one"
         if len(accesses) == 2 and any(access.update or _asks_itself(access) for access in accesses):
             return Standing.DATA, "a read-modify-write at a data-dependent index"
+        reason = f"the index of `{accesses[0].array.name}` is taken from {named(sources(positions(accesses)))}"
         if all(_spoken_of(run, access.index) for access in accesses):
-            return Standing.DATA, "what is required of the elements allows it"
-        array = accesses[0].array.name
-        return Standing.UNKNOWN, f"the index of `{array}` is taken from an array"
+            return Standing.DATA, f"{reason}, and what is required of its elements allows it"
+        return Standing.UNKNOWN, reason
     if any(_range_from_data(access) for access in accesses):
-        return Standing.UNKNOWN, "the range of the index is taken from an array"
+        where = named(sources([*positions(accesses), *(access.guard for access in accesses)]))
+        return Standing.UNKNOWN, f"the range of the index is taken from {where}"
     if not any(_is_memory(symbol) for symbol in (*question.first, *question.second)):
         return Standing.DATA, "the condition depends on a floating-point value"
     return Standing.DATA, "the condition depends on array contents"

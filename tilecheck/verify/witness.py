@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilecheck.diagnostic import Witness
 from tilecheck.frontend.launches import Launch
@@ -26,9 +26,9 @@ from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.verify.cutile import STORED, thinned, writes_only
 from tilecheck.verify.entry import Entry
 from tilecheck.verify.memory import integer_range
-from tilecheck.verify.replay import FILLS, Number, Scenario, run_once, witness
+from tilecheck.verify.replay import FILLS, Number, Scenario, elements_of, run_once, witness
 from tilecheck.verify.run import itemsize
-from tilecheck.verify.suspects import Standing, Suspect, data_symbols
+from tilecheck.verify.suspects import Standing, Suspect, data_symbols, positions, sources
 from tilecheck.verify.values import Array, View
 
 _KINDS: Mapping[str, Kind] = {
@@ -51,9 +51,12 @@ class Seen:
 
     fault: SimtFault
     scenario: Scenario
+    elements: Mapping[str, str] = field(default_factory=dict)
 
     def witness(self) -> Witness:
-        return witness(self.fault, self.scenario)
+        """The counterexample as it is reported, with elements of arrays where it takes those."""
+        made = witness(self.fault, self.scenario)
+        return replace(made, launch={**made.launch, **self.elements})
 
 
 class Replayer:
@@ -104,7 +107,16 @@ class Replayer:
                     continue
                 for fault in outcome.of(_KINDS[suspect.rule]):
                     if self._is_it(fault, suspect, bool(outcome.inexact)):
-                        yield Seen(fault, scenario)
+                        yield Seen(fault, scenario, self._shown(suspect, scenario, fill))
+
+    def _shown(self, suspect: Suspect, scenario: Scenario, fill: int) -> dict[str, str]:
+        """The first elements of the arrays that a data-dependent suspect takes its places from."""
+        accesses = [a for a in (suspect.first, suspect.second) if a is not None]
+        wanted = (
+            sources([*positions(accesses), *(a.guard for a in accesses)]) if suspect.standing is Standing.DATA else ()
+        )
+        read = {name for name in wanted if name in scenario.shapes and name in self.entry.run.usage.whole_numbers}
+        return elements_of(self.kernel, scenario, fill, sorted(read - self.entry.run.usage.written))
 
     def _values_only(self, suspect: Suspect, outcome: SimtRun) -> bool:
         """Whether what the executor could not follow are values that play no part in the suspect."""

@@ -174,7 +174,7 @@ class CUDADevice:
         if not program.checks:
             program.launch(work, stream, 0)
             return ()
-        report = Report(self, work.kernel, program.kernel.path)
+        report = Report(self, program.kernel, work.grid)
         program.launch(work, stream, report.address)
         return (report,)
 

@@ -11,9 +11,11 @@ import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tilecheck_runtime.backends import Event
+from tilecheck.ir.kernel import Assert, Const, Kernel, Node, OpCall, walk
+from tilecheck_runtime.backends import Event, Grid
 from tilecheck_runtime.driver import DriverError
 from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.sites import place
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.cuda import CUDADevice
@@ -119,12 +121,16 @@ class CUDAEvent:
 
 
 class Report:
-    """A fault record of one launch: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well."""
+    """A fault record of one launch of `kernel`: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well.
 
-    def __init__(self, device: CUDADevice, kernel: str, path: str) -> None:
+    Every block that fails writes it, so it names one of them, the last one to write; blocks are counted along the first
+    axis of `grid` first.
+    """
+
+    def __init__(self, device: CUDADevice, kernel: Kernel, grid: Grid) -> None:
         self._device = device
         self._kernel = kernel
-        self._path = path
+        self._grid = grid
         self.address = device.record()
         ctypes.c_uint64.from_address(self.address).value = 0
 
@@ -135,10 +141,16 @@ class Report:
         if code == 0:
             return None
         line, block = code >> 32, (code & 0xFFFFFFFF) - 1
-        source = linecache.getline(self._path, line).strip()
+        x, y, _ = self._grid
+        failed = next((node for node in walk(*self._kernel.body) if _asserts(node, line)), None)
+        path = self._kernel.path if failed is None else failed.span.path
+        where = f"{place(path, line)}: in `{self._kernel.name}`, block {(block % x, block // x % y, block // (x * y))}"
+        if failed is not None:
+            return KernelStopped(_said(failed), rule="device-assert", points=(where,))
+        source = linecache.getline(path, line).strip()
+        what = f": `{source}`" if source else ""
         return KernelStopped(
-            f"`{self._kernel}` stopped at line {line} in block {block}: a check that remains in the kernel failed",
-            points=(f"{self._path}:{line}: `{source}`" if source else f"{self._path}:{line}: the check stands here",),
+            f"an index is outside its extent at line {line} of `{self._kernel.name}`{what}", points=(where,)
         )
 
     def __del__(self) -> None:
@@ -146,6 +158,20 @@ class Report:
         address = getattr(self, "address", None)
         if address is not None:
             self._device.give_record(address)
+
+
+def _asserts(node: Node, line: int) -> bool:
+    return node.span.line == line and (
+        isinstance(node, Assert) or (isinstance(node, OpCall) and node.op == "device_assert")
+    )
+
+
+def _said(node: Node) -> str:
+    """The words of the interpreter for an assertion that fails."""
+    message = node.message if isinstance(node, Assert) else None
+    if isinstance(node, OpCall):
+        message = next((a.value for a in node.args[1:] if isinstance(a, Const) and isinstance(a.value, str)), None)
+    return f"assertion failed: {message}" if message else "assertion failed"
 
 
 class CUDAStamp:

@@ -119,7 +119,7 @@ class CUDARepeat:
         self._work = work
         program: Program | SimtProgram | TileProgram = work.program
         if program.checks:
-            self._reports = (Report(device, work.kernel, program.kernel.path),)
+            self._reports = (Report(device, program.kernel, work.grid),)
         self._record = self._reports[0].address if self._reports else 0
         self._packed, self._launch = program.bound(work, stream.handle, self._record)
 
