@@ -49,7 +49,8 @@ class Context:
     `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
     variable; inside of a lambda that is read where it is called, `renamed` are the variables of its parameters,
-    `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host`
+    `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that.
+    `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
     that the function asks more than once.
     """
@@ -73,6 +74,7 @@ class Context:
     in_async: bool = False
     scope: str = ""
     loops: int = 0
+    set_at: dict[Var, int] = field(default_factory=dict)
     trials: int = 0
     stream: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
@@ -228,6 +230,10 @@ class Context:
         with self.trial():
             once()
         self.assume(before)
+
+    def set_anew(self) -> frozenset[str]:
+        """The variables that were set in the loop in hand, or deeper: their values are those of one round."""
+        return frozenset(name for name, depth in self.set_at.items() if depth >= self.loops)
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tilecheck.borrow.binding import bind, is_even, iterate
+from tilecheck.borrow.binding import bind, indexed_by, is_even, iterate
 from tilecheck.borrow.blocks import check_decorator
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.decisions import conditions
+from tilecheck.borrow.expected import expects_refusal, must_raise, never
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.narrowing import suppose, suppose_none
@@ -38,7 +39,8 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
-    whose numbers are shown, and whether its variables live on after it (a module's do).
+    whose numbers are shown, and whether its variables live on after it (a module's do). What stands in `expected` is there
+    to be refused.
     """
 
     flow: Flow
@@ -47,6 +49,7 @@ class Lowered:
     opened: tuple[OpenLaunch, ...] = ()
     shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
+    expected: tuple[Span, ...] = ()
 
 
 def lower_module(program: Program) -> Iterator[Lowered]:
@@ -63,7 +66,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
         own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async)
-        return Lowered(own_flow, span, tuple(piece.faults), tuple(piece.opened), tuple(piece.shown), is_module)
+        known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
+        return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
@@ -114,6 +118,7 @@ class _Statements(Expressions):
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
         self.conditions = conditions(part, lambda: program.shifting)
+        self.expected: list[Span] = []
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
@@ -193,6 +198,9 @@ class _Statements(Expressions):
                 self._while(node)
             case ir.For(target=target, source=source, body=body, orelse=orelse):
                 tail = (lambda: self.statements(orelse)) if orelse else None
+                for operand in map(self.expr, indexed_by(target, source, body)):
+                    if not isinstance(operand.value, Array):
+                        self.escape(operand, source.span)
                 iterate(self, target, source, lambda: self.statements(body), tail, node.span, is_even(source, body))
             case ir.Try():
                 self._try(node)
@@ -303,6 +311,8 @@ class _Statements(Expressions):
         self.statements(node.body)
 
     def _try(self, node: ir.Try) -> None:
+        if len(node.body) == 1 and any(map(expects_refusal, node.handlers)):
+            self.expected.append(node.body[0].span)
         before = dict(self.env)
         body = self.block_of(lambda: self.statements(node.body))
         after = dict(self.env)
@@ -339,7 +349,11 @@ class _Statements(Expressions):
         if item.target is not None:
             bind(self, item.target, operand, item.context)
         kind = operand.value.kind if isinstance(operand.value, Handle) else None
-        if kind == "current stream":
+        if must_raise(item.context):
+            self.expected += [statement.span for statement in body]
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            self.emit(flow.Guard((*inside, *never(span)), ((),), span=span))
+        elif kind == "current stream":
             before, self.stream = self.stream, operand.var
             self._with(rest, body, span)
             self.stream = before
