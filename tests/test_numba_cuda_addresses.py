@@ -250,7 +250,7 @@ def test_an_accumulator_is_stored_where_it_belongs(dtype: str, extents: tuple[in
     layout = Fragments((32, 48), 64, (2, 1))
     kind = {"f32": np.float32, "f16": np.int16}[dtype]
     pitch = 96
-    form = memory.Global(dtype, layout, extents == (64, 96), vectors)
+    form = memory.Global(dtype, layout, extents == (64, 96), vectors, False)
     tile = RNG.integers(-1000, 1000, (32, 48)).astype(kind)
     registers = scattered(layout, tile.astype(np.float32 if dtype == "f32" else np.int64))
 

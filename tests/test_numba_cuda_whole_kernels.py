@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilecheck as tc
 from tests.block_machine import Memory, lowered, run
 from tests.library_reports import checked_for
+from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, f32
 from tilecheck_runtime import kernels as library
 
 RNG = np.random.default_rng(3)
@@ -127,3 +129,29 @@ def test_attention(monkeypatch: pytest.MonkeyPatch, form: str, length: int) -> N
     want = weights / weights.sum(axis=2, keepdims=True) @ wide[2]
     for z in computed(monkeypatch, library.attention, {"BM": 64, "BN": 16, "D": 32}, arrays, form, **more):
         np.testing.assert_allclose(z, want, rtol=4e-3, atol=4e-3)
+
+
+class ROWS(Dim): ...
+
+
+class BN(Dim): ...
+
+
+@tc.kernel(requires="x.shape[0] >= z.shape[0]")
+def doubled_row_by_row(z: Tensor[Mut, f32, ROWS, BN], x: Tensor[Shared, f32, Dyn, BN]) -> None:
+    xs, out, first = x.partition(One, BN), z.tiles(One, BN), tc.block_id(0) * ROWS
+    for r in range(out.num_tiles(0)):
+        out.store(xs[tc.minimum(first + r, xs.num_tiles(0) - 1), 0] * 2, r, 0)
+
+
+@pytest.mark.parametrize("rows", [8, 13])
+def test_sub_tiles_beyond_the_edge_are_not_stored(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    x = RNG.uniform(-1, 1, (rows, 64)).astype(np.float32)
+    # What stands behind `z` in memory is another array's.
+    memory = Memory({"z": np.zeros((rows, 64), np.float32), "x": x})
+    report = checked_for(doubled_row_by_row, {"ROWS": 4, "BN": 64}, "f32")
+    assert not report.faults
+    code = lowered(monkeypatch, report, memory.facts(), capability=(9, 0))
+    left = run(report, code, memory, {}, [-(-rows // 4), 1, 1], late=frozenset())
+    np.testing.assert_array_equal(left["z"], x * 2)
+    np.testing.assert_array_equal(left["x"], x)

@@ -65,7 +65,6 @@ def run(bench: Bench) -> None:
         side[0]()
         bench.add(host_line(f"host cost of a launch {how}", side, {**against, **theirs}, LAUNCHES))
     add.wait()
-    pieces = mine[0].partition(256)
     _graphs(bench, pieces, mine)
 
 

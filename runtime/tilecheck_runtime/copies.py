@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Copy, Upload, Work
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import hold
@@ -26,8 +25,8 @@ def copying(target: Tensor, source: Any) -> tuple[Work, tuple[Loan, ...]]:
         loans = hold((write, read), "`memcpy`")
         return Copy(target._elements.strided(), source._elements.strided()), loans
     # A snapshot: the caller may change its array before the op runs.
-    values = np.array(source)
-    _same(target, values.shape, _name(values))
+    values = lay.array_of(source).copy()
+    _same(target, values.shape, lay.as_dtype(values.dtype).name)
     return Upload(target._elements.strided(), values), hold((write,), "`memcpy`")
 
 
@@ -40,9 +39,3 @@ def _same(target: Tensor, shape: tuple[int, ...], dtype: str) -> None:
             "convert first: `x.astype(...)`",
             rule="dtype-mismatch",
         )
-
-
-def _name(values: Any) -> str:
-    from tilecheck_runtime.layout import as_dtype
-
-    return as_dtype(values.dtype).name

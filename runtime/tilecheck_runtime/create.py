@@ -9,6 +9,7 @@ host and is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,30 +51,33 @@ def arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any = None) ->
         start, stop = 0, start
     if step == 0:
         raise UsageError("`arange` got step 0")
-    return _default(np.arange(start, stop, step), dtype)
+    return _default(_made("arange", lambda: np.arange(start, stop, step)), dtype)
 
 
 def linspace(start: float, stop: float, num: int, *, dtype: Any = f32) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
     (count,) = lay.extents("linspace", (num,))
-    return from_host(np.linspace(start, stop, count).astype(lay.as_dtype(dtype).numpy()), default())
+    values = _made("linspace", lambda: np.linspace(start, stop, count))
+    return from_host(values.astype(lay.as_dtype(dtype).numpy()), default())
 
 
 def eye(rows: int, columns: int | None = None, *, dtype: Any = f32) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
     n, m = lay.extents("eye", (rows, rows if columns is None else columns))
-    return from_host(np.eye(n, m).astype(lay.as_dtype(dtype).numpy()), default())
+    return from_host(_made("eye", lambda: np.eye(n, m)).astype(lay.as_dtype(dtype).numpy()), default())
 
 
 def rand(*shape: Any, dtype: Any = f32, seed: int | None = None) -> Tensor:
     """Uniform numbers in [0, 1); the same ones for the same `seed`."""
-    values = _generator(seed).random(lay.extents("rand", shape))
+    extents = lay.extents("rand", shape)
+    values = _made("rand", lambda: _generator(seed).random(extents))
     return from_host(values.astype(lay.as_dtype(dtype).numpy()), default())
 
 
 def randn(*shape: Any, dtype: Any = f32, seed: int | None = None) -> Tensor:
     """Normal numbers, mean 0 and variance 1; the same ones for the same `seed`."""
-    values = _generator(seed).standard_normal(lay.extents("randn", shape))
+    extents = lay.extents("randn", shape)
+    values = _made("randn", lambda: _generator(seed).standard_normal(extents))
     return from_host(values.astype(lay.as_dtype(dtype).numpy()), default())
 
 
@@ -82,10 +86,7 @@ def asarray(values: Any, dtype: Any = None) -> Tensor:
 
     Raises UsageError for what has no element type of ours (strings, objects, complex numbers).
     """
-    try:
-        host = np.asarray(values)
-    except ValueError as error:
-        raise UsageError(f"these values are no array: {error}", "give every row the same length") from None
+    host = lay.array_of(values)
     if isinstance(values, np.ndarray | np.generic) or hasattr(values, "__array__"):
         wanted = lay.as_dtype(host.dtype if dtype is None else dtype)
         return from_host(host.astype(wanted.numpy(), copy=False), default())
@@ -100,10 +101,11 @@ def meta(*shape: Any, dtype: Any = f32) -> Tensor:
 
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Tensor:
-    values = lay.numbers(value)
+    element = lay.as_dtype(dtype)
+    values = lay.numbers(value, element)
     if values.shape:
         raise UsageError(f"one value was expected, not an array of shape {values.shape}", "copy it: `tc.asarray(...)`")
-    tensor = make(shape, lay.as_dtype(dtype), default())
+    tensor = make(shape, element, default())
     default().upload(tensor._elements.strided(), values)
     return tensor
 
@@ -123,6 +125,16 @@ def _default(host: Array, dtype: Any) -> Tensor:
 def _integer(host: Array) -> DTypeClass:
     fits = host.size == 0 or (int(host.min()) >= -(2**31) and int(host.max()) < 2**31)
     return i32 if fits else i64
+
+
+def _made(what: str, make: Callable[[], Array]) -> Array:
+    """What NumPy makes. Raises UsageError for arguments it refuses, and for more than the host holds."""
+    try:
+        return make()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"`{what}` cannot make that: {error}", "give it numbers that NumPy's takes") from None
+    except MemoryError:
+        raise UsageError(f"the host cannot hold what `{what}` makes", "make the tensor smaller") from None
 
 
 def _generator(seed: int | None) -> np.random.Generator:

@@ -51,7 +51,12 @@ class CudaGraph(Unique, Generic[R]):
         self.stream = recording.stream
         self._loans = merged(recording.loans)
         self._kept = recording.kept
-        self._graph = default().graph(tuple(recording.work))
+        try:
+            self._graph = default().graph(tuple(recording.work))
+        except BaseException:
+            # Whoever keeps the traceback keeps this object.
+            release(self._loans)
+            raise
         self._value: Any = value
         self._nodes = len(recording.work)
         become(self._loans, State.CAPTURED)

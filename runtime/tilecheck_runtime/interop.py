@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime.backends import Array, Backend, Buffer, default
 from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
@@ -112,6 +113,8 @@ def from_dlpack(owner: Any) -> Tensor:
         from tilecheck_runtime.backends.cuda_interop import borrowed_from
 
         return _borrowed_on_device(here, *borrowed_from(owner))
+    if isinstance(owner, np.ma.MaskedArray):
+        raise UsageError("an array with a mask is not a plain array", "borrow its values: `tc.from_dlpack(a.data)`")
     device = owner.__dlpack_device__() if hasattr(owner, "__dlpack_device__") else (KDLCPU, 0)
     if device[0] != KDLCPU:
         raise UsageError(
@@ -133,12 +136,24 @@ def from_dlpack(owner: Any) -> Tensor:
 def _borrowed_on_device(
     here: Backend, buffer: Buffer, layout: Layout, dtype: Any, writable: bool, owner: Any
 ) -> Tensor:
+    _aligned(buffer.address, layout, dtype)
     known = covering(buffer.address, buffer.nbytes)
     if known is not None:
         inside = Layout(buffer.address - known.buffer.address, layout.shape, layout.strides)
         elements = Elements(known, inside, dtype, writable)
         return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
     return Tensor(Elements(Allocation(here, buffer, owner=owner), layout, dtype, writable))
+
+
+def _aligned(address: int, layout: Layout, dtype: DTypeClass) -> None:
+    """Raise UsageError for elements across the boundaries that a GPU reads them at."""
+    width = dtype.numpy().itemsize
+    if layout.size and any(n % width for n in (address, *layout.strides)):
+        raise UsageError(
+            f"the {dtype.name} elements do not all lie at multiples of {width} bytes: address {address}, strides "
+            f"{layout.strides}",
+            "copy it with `tc.asarray(...)`",
+        )
 
 
 def _borrowed(values: Array) -> Tensor:
@@ -152,6 +167,7 @@ def _borrowed(values: Array) -> Tensor:
             f"elements of an array with shape {values.shape} and strides {values.strides} share memory",
             "copy it with `tc.asarray(...)`",
         )
+    _aligned(address, layout, dtype)
     extent = layout.region(values.dtype.itemsize).end if values.size else 0
     known = covering(address, extent)
     if known is not None:

@@ -21,6 +21,9 @@ from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.regions import Region
 
+# Bytes of the widest element, and how many bytes an allocation may have at all.
+WIDEST, REACH = 8, 2**63 - 1
+
 _BY_NUMPY = {dtype.numpy(): dtype for dtype in DTYPES.values()}
 
 
@@ -89,18 +92,31 @@ def ints(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
                 f"`{value.__name__}` has no value on the host, `{what}` wants ints here",
                 f"write a number, or inside a kernel `{what}({value.__name__})`",
             )
-        if isinstance(value, bool | float | str) or not hasattr(value, "__index__"):
+        number = None if isinstance(value, bool) else index_of(value)
+        if number is None:
             raise UsageError(f"`{what}` wants ints, not {value!r}", rule="shape-mismatch")
-        result.append(operator.index(value))
+        result.append(number)
     return tuple(result)
 
 
+def index_of(value: Any) -> int | None:
+    """An int of Python or NumPy as such; None for anything else, arrays included."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
 def extents(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape. Raises UsageError for a negative extent."""
+    """A shape. Raises UsageError for a negative extent, and for more elements than 64-bit indices reach."""
     shape = ints(what, values)
     for axis, extent in enumerate(shape):
         if extent < 0:
             raise UsageError(f"`{what}` got the extent {extent} on axis {axis}", rule="shape-mismatch")
+    if product(tuple(n for n in shape if n)) * WIDEST > REACH:
+        raise UsageError(
+            f"`{what}` got the shape {shape}, whose bytes 64 bits do not count", "split it", rule="index-overflow"
+        )
     return shape
 
 
@@ -109,8 +125,9 @@ def as_dtype(dtype: Any) -> DTypeClass:
     if isinstance(dtype, DTypeClass) and dtype.name in DTYPES:
         return dtype
     try:
-        found = _BY_NUMPY.get(np.dtype(dtype))
-    except TypeError:
+        # NumPy takes None for float64.
+        found = None if dtype is None else _BY_NUMPY.get(np.dtype(dtype))
+    except (TypeError, ValueError):
         found = None
     if found is None:
         known = ", ".join(DTYPES)
@@ -118,10 +135,36 @@ def as_dtype(dtype: Any) -> DTypeClass:
     return found
 
 
-def numbers(values: Any) -> Array:
-    """A host value as a NumPy array. Raises UsageError (dtype-mismatch) for strings, objects and complex numbers."""
-    array = np.asarray(values)
+def array_of(values: Any) -> Array:
+    """A host value as a NumPy array. Raises UsageError for what is none, and for one with a mask, which would be lost."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise UsageError(
+            "an array with a mask is not a plain array", "say what stands for masked elements: `a.filled(0)`"
+        )
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(f"these values are no array: {error}", "give every row the same length") from None
+
+
+def numbers(values: Any, dtype: DTypeClass | None = None) -> Array:
+    """A host value as a NumPy array, which fits into elements of `dtype`.
+
+    Raises UsageError (dtype-mismatch) for strings, objects and complex numbers, and for ints that would wrap around.
+    """
+    array = array_of(values)
     as_dtype(array.dtype)
+    wanted = None if dtype is None else dtype.numpy()
+    if wanted is not None and wanted.kind in "iu" and wanted != array.dtype and array.size:
+        low, high = array.min(), array.max()
+        # A nan compares with nothing.
+        if not (low >= np.iinfo(wanted).min and high <= np.iinfo(wanted).max):
+            outside = high if low >= np.iinfo(wanted).min else low
+            raise UsageError(
+                f"{outside} is no {dtype.name if dtype else wanted}",
+                "write what fits, or convert as you mean it: `a.astype(...)`",
+                rule="dtype-mismatch",
+            )
     return array
 
 
@@ -167,10 +210,14 @@ def select(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, key: t
             offset += start * stride
             kept_shape.append(-(-(stop - start) // step))
             kept_strides.append(stride * step)
-        elif isinstance(item, bool) or not hasattr(item, "__index__"):
-            raise UsageError(f"subscript {item!r} on axis {axis} is neither an int nor a slice")
         else:
-            offset += _place(operator.index(item), axis, extent) * stride
+            index = None if isinstance(item, bool) else index_of(item)
+            if index is None:
+                raise UsageError(
+                    f"subscript {item!r} on axis {axis} is neither an int nor a slice",
+                    "gather in a kernel, or index a copy: `x.numpy()[...]`",
+                )
+            offset += _place(index, axis, extent) * stride
     return Layout(offset, tuple(kept_shape), tuple(kept_strides))
 
 
@@ -181,9 +228,12 @@ def _place(index: int, axis: int, extent: int) -> int:
 
 
 def _range(item: slice, axis: int, extent: int) -> tuple[int, int, int]:
-    step = 1 if item.step is None else operator.index(item.step)
-    start = 0 if item.start is None else operator.index(item.start)
-    stop = extent if item.stop is None else operator.index(item.stop)
+    given = (item.start, item.stop, item.step)
+    start, stop, step = (
+        otherwise if n is None else index_of(n) for n, otherwise in zip(given, (0, extent, 1), strict=True)
+    )
+    if start is None or stop is None or step is None:
+        raise UsageError(f"the slice on axis {axis} has something else than ints: {item}")
     if step < 1:
         raise UsageError(f"step {step} on axis {axis}, views only step forward", "reverse a copy in NumPy")
     start, stop = (n + extent if n < 0 else n for n in (start, stop))

@@ -23,7 +23,7 @@ from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Graph, Launch
 from tilecheck_runtime.errors import TilecheckError
 from tilecheck_runtime.execution import Recording
-from tilecheck_runtime.grants import again, become, before, grant
+from tilecheck_runtime.grants import again, become, before, grant, release
 from tilecheck_runtime.graph import record
 from tilecheck_runtime.ledger import LOCK, Loan, State
 from tilecheck_runtime.op import DeviceOp
@@ -46,7 +46,13 @@ class Prepared(Unique):
         self._loans = tuple(loans)
         self._owner = owner
         self._flying = False
-        self._repeat = self.stream._queue.repeat(work, kept)
+        try:
+            self._repeat = self.stream._queue.repeat(work, kept)
+        except BaseException:
+            # Whoever keeps the traceback keeps this object.
+            if owner:
+                release(loans)
+            raise
 
     def __call__(self) -> None:
         """Submit the work once more, behind its earlier rounds.

@@ -143,7 +143,7 @@ class Tensor(Unique, surface.Tensor):
         if isinstance(value, Tensor):
             value = value.numpy()
         chosen = self._elements.at(self._select(key if isinstance(key, tuple) else (key,)))
-        values = lay.numbers(value)
+        values = lay.numbers(value, self._elements.dtype)
         try:
             values = np.broadcast_to(values, chosen.layout.shape)
         except ValueError:
@@ -158,6 +158,12 @@ class Tensor(Unique, surface.Tensor):
         if self.size != 1:
             raise UsageError(f"a tensor of shape {self.shape} is neither true nor false", "ask about its elements")
         return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
 
     def __copy__(self) -> Tensor:
         return self._view(self._elements)
@@ -191,6 +197,13 @@ class Tensor(Unique, surface.Tensor):
                 "convert the values with `astype`",
                 rule="dtype-mismatch",
             )
+        start = layout.offset + (0 if old.meta else old.memory.buffer.address)
+        if start % wide:
+            raise UsageError(
+                f"{old} cannot be read as {new.name}: it starts {start % wide} bytes behind a multiple of {wide}",
+                "read a copy: `x.copy().view(...)`",
+                rule="dtype-mismatch",
+            )
         shape = (*layout.shape[:-1], last // wide) if layout.shape else ()
         seen = Layout(layout.offset, shape, lay.dense(shape, wide))
         return self._view(Elements(old.allocation, seen, new, old.writable))
@@ -206,6 +219,7 @@ class Tensor(Unique, surface.Tensor):
 
     def split(self, at: int, axis: int = 0) -> tuple[Tensor, Tensor]:
         """Two disjoint exclusive borrows: the elements before `at` along `axis`, and the others."""
+        (axis,) = lay.ints("split", (axis,))
         if not -self.ndim <= axis < self.ndim:
             raise UsageError(f"axis {axis} of a tensor with {self.ndim} axes", rule="shape-mismatch")
         axis %= self.ndim

@@ -44,12 +44,14 @@ class Condition:
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """The conditions of a function that are worth deciding: their keys, and those that ask about a variable. `shifting`
-    are the variables and, with a dot before them, the fields that no condition asks about.
+    are the variables and, with a dot before them, the fields that no condition asks about. `reading` tells the calls of
+    a function apart that is read where it is called.
     """
 
     keys: frozenset[str] = frozenset()
     about: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
     shifting: frozenset[str] = frozenset()
+    reading: str = ""
 
 
 def conditions(part: Survey, elsewhere: Callable[[], frozenset[str]]) -> Conditions:
@@ -155,7 +157,7 @@ def decide(low: Expressions, test: ir.Expr, holds: bool) -> None:
     """`test`, which is neither `not` nor a part of a longer one, came out as `holds`."""
     found = condition(test, low.conditions.shifting)
     if found is not None and found.key in low.conditions.keys:
-        low.emit(flow.Decide(found.key, found.holds is holds, span=test.span))
+        low.emit(flow.Decide(low.conditions.reading + found.key, found.holds is holds, span=test.span))
 
 
 def worth_deciding(low: Expressions, test: ir.Expr) -> bool:
@@ -165,13 +167,15 @@ def worth_deciding(low: Expressions, test: ir.Expr) -> bool:
     return any(one is not None and one.key in keys for one in found)
 
 
-def rebound(low: Expressions, name: str, span: Span) -> None:
-    """The variable `name` was set, to what `low` knows of it."""
+def rebound(low: Expressions, name: str, value: ir.Expr, span: Span) -> None:
+    """The variable `name` was set to `value`."""
     for one in low.conditions.about.get(name, ()):
-        low.emit(flow.Forget(one.key, span=span))
-        outcome = _outcome(low, one.test)
+        key = low.conditions.reading + one.key
+        low.emit(flow.Forget(key, span=span))
+        # What a call returns is known only where its body is.
+        outcome = _outcome(low, one.test) if not isinstance(value, ir.Call) else None
         if outcome is not None:
-            low.emit(flow.Decide(one.key, one.holds is outcome, span=span))
+            low.emit(flow.Decide(key, one.holds is outcome, span=span))
 
 
 def _outcome(low: Expressions, test: ir.Expr) -> bool | None:

@@ -84,10 +84,11 @@ def extent_of(op: str, type: Type, argument: int | None = None) -> Extent:
         shown = "an int" if type.value is None else str(type.value)
         name = "D" if type.value is None else f"D{type.value}"
         size = "..." if type.value is None else str(type.value)
+        declared = f"declare `class {name}(Dim, size={size}): ...` at the top of the module and pass `{name}`"
         raise Refused(
             "unsupported",
             f"`{op}` takes its extents as `Dim`s, not as {shown}",
-            f"declare `class {name}(Dim, size={size}): ...` at the top of the module and pass `{name}`",
+            "pass `One`: `from tilecheck import One`" if type.value == 1 else declared,
             argument,
         )
     raise Refused("usage", f"`{op}` takes its extents as `Dim`s, not {describe(type)}", None, argument)

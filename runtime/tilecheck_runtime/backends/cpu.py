@@ -39,7 +39,7 @@ from tilecheck_runtime.backends import (
     Work,
     cpu_simt,
 )
-from tilecheck_runtime.errors import KernelStopped, UsageError
+from tilecheck_runtime.errors import KernelStopped, LaunchRefused, UsageError
 from tilecheck_runtime.sites import place
 
 # As CUDA's allocator: what is aligned there is aligned here.
@@ -224,6 +224,10 @@ def _launch(launch: Launch) -> None:
     except Trap as trap:
         where = f"{place(trap.path or '', trap.line or 0)}: in `{launch.kernel}`, block {trap.block}"
         raise KernelStopped(trap.message, trap.help, rule=trap.rule, points=(where,)) from None
+    except MemoryError as error:
+        raise LaunchRefused(
+            f"the host cannot hold the tiles of `{launch.kernel}`: {error}", "use smaller tiles"
+        ) from None
 
 
 class _Bytes:

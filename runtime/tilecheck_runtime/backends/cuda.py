@@ -32,7 +32,7 @@ from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.specialise import Key, Once
 
 # Submissions between two looks at which of them are over.
@@ -171,12 +171,23 @@ class CUDADevice:
     def launch(self, work: Launch, stream: int) -> tuple[Report, ...]:
         """Submit a kernel; its fault record if it has checks."""
         program: Program | SimtProgram | TileProgram = work.program
+        self.fits(work, program.grid(work))
         if not program.checks:
             program.launch(work, stream, 0)
             return ()
         report = Report(self, program.kernel, work.grid)
         program.launch(work, stream, report.address)
         return (report,)
+
+    def fits(self, work: Launch, grid: Grid) -> None:
+        """Raise LaunchRefused for more blocks than the device takes."""
+        for axis, count, limit in zip("xyz", grid, self.device.limits.grid, strict=True):
+            if count > limit:
+                told = "" if grid == work.grid else f": {' x '.join(map(str, work.grid))} in one row"
+                raise LaunchRefused(
+                    f"`{work.kernel}` has {count} blocks along {axis}, {self.name} takes {limit}{told}",
+                    "use larger tiles, or let fewer blocks walk over them: `.map(...)`",
+                )
 
     def copy(self, work: Copy, stream: int) -> None:
         if _contiguous(work.target) and _contiguous(work.source):

@@ -120,6 +120,7 @@ class CUDARepeat:
         program: Program | SimtProgram | TileProgram = work.program
         if program.checks:
             self._reports = (Report(device, program.kernel, work.grid),)
+        device.fits(work, program.grid(work))
         self._record = self._reports[0].address if self._reports else 0
         self._packed, self._launch = program.bound(work, stream.handle, self._record)
 

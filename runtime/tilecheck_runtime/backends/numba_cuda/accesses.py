@@ -176,8 +176,12 @@ def _form(
     whole = all(_divides(low, array, axis, tile) for tile, axis in zip(shape, permute, strict=True))
     if cut:
         vectors = vectors and own[-1] * SIZE[facts.dtype] % 16 == 0
+        # A sub-tile that is whole may still lie beyond the edge, where the block's own tile hangs over it.
         whole = whole and all(o % s == 0 for o, s in zip(own, shape, strict=True))
-    return memory.Global(facts.dtype, layout, whole, vectors)
+        whole = whole and all(_divides(low, array, axis, o) for axis, o in enumerate(own))
+    param = low.kernel.param(array)
+    constant = isinstance(param, TensorParam) and param.access is Access.SHARED
+    return memory.Global(facts.dtype, layout, whole, vectors, constant)
 
 
 def _divides(low: Lowering, array: str, axis: int, tile: int) -> bool:

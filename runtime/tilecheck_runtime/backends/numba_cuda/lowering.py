@@ -127,6 +127,13 @@ class Lowering:
 
     def block_ids(self) -> None:
         """Bind b0, b1, b2."""
+        muts = [
+            t for t in self.types.values() if isinstance(t, TensorType) and t.access == "Mut" and t.shape is not None
+        ]
+        if any(len(kind.shape or ()) == 1 for kind in muts):
+            # An output that is a vector allows no other grid: the launch refuses one that disagrees with its partition.
+            self.out.line("b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)")
+            return
         rank = max((len(tile) for tile in self.own.values()), default=0)
         product = any(isinstance(node, OpCall) and node.op == "mma" for node in self.types)
 

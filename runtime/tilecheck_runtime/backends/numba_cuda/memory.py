@@ -38,13 +38,23 @@ class Global:
     """One access of `dtype` elements in `layout`.
 
     `whole` is set when the specialisation knows that no tile hangs over an edge; `vectors` when the last axis has
-    stride one and every row start is aligned to 16 bytes.
+    stride one and every row start is aligned to 16 bytes; `constant` when nothing writes the array during the launch, so
+    that its loads may move past stores (`ld.global.nc`).
     """
 
     dtype: str
     layout: Layout
     whole: bool
     vectors: bool
+    constant: bool
+
+
+def _load(builder: ir.IRBuilder, form: Global, address: Value, kind: ir.Type, align: int) -> Value:
+    loaded = builder.load(_pointer(builder, address, kind))
+    loaded.align = align
+    if form.constant:
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
 
 
 def _memory_type(dtype: str) -> ir.Type:
@@ -118,8 +128,8 @@ def _load_whole(
             offset = _offset(builder, at, strides, size)
             if valid is not None:
                 offset = builder.select(valid, offset, I64(0))
-            vector = builder.load(_pointer(builder, builder.add(base, offset), packed_type(kind, len(group))))
-            vector.align = size * len(group)
+            packed = packed_type(kind, len(group))
+            vector = _load(builder, form, builder.add(base, offset), packed, size * len(group))
             values += unpack(builder, vector, kind, len(group))
     else:
         for slot in range(form.layout.registers):
@@ -127,9 +137,7 @@ def _load_whole(
             offset = _offset(builder, at, strides, size)
             if valid is not None:
                 offset = builder.select(valid, offset, I64(0))
-            value = builder.load(_pointer(builder, builder.add(base, offset), kind))
-            value.align = size
-            values.append(value)
+            values.append(_load(builder, form, builder.add(base, offset), kind, size))
     return values
 
 
@@ -148,8 +156,7 @@ def _load_clipped(
         at, valid = _places(builder, form.layout, origin, slot)
         inside = _inside(builder, at, extents, valid)
         offset = builder.select(inside, _offset(builder, at, strides, size), I64(0))
-        value = builder.load(_pointer(builder, builder.add(base, offset), kind))
-        value.align = size
+        value = _load(builder, form, builder.add(base, offset), kind, size)
         values.append(builder.select(inside, value, pad))
     return values
 

@@ -51,11 +51,16 @@ from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 
 # Registers a thread spends on one tile, as far as the number of threads can be chosen.
 _ELEMENTS_PER_THREAD: Final = 16
-# The same where a tile is reduced: elements of 32 bits and of 16, and what the latter may grow to in long rows.
+# The same where a tile is reduced: elements of 32 bits and of less, and what the latter may grow to in long rows. A block
+# that reduces has nothing to do before its loads are there, so threads take as many bytes of short elements as of wide
+# ones, and of a long row rather more, in more blocks of fewer threads, since a block in its reduction loads nothing.
 _WIDE_PER_THREAD: Final = 8
 _NARROW_PER_THREAD: Final = 32
 _MOST_NARROW: Final = 64
 _FEWEST_THREADS: Final = 32
+# Below so many threads, a tile that is only computed with is one 16-byte piece a thread: a short launch waits for its
+# longest thread, and blocks of few threads leave a multiprocessor half empty.
+_THREADS_FIRST: Final = 256
 _MOST_THREADS: Final = 512
 _ACCUMULATORS_PER_THREAD: Final = 64
 # For a product whose operands never pass through registers; and fragments, addresses and the rest.
@@ -237,14 +242,16 @@ def make_plan(
     if threads is None and staged:
         threads = _staged_threads([tile_shape(t) for n in products if isinstance(t := types[n], TileType)])
     reduces = any(isinstance(n, OpCall) and n.op in OPS and OPS[n.op].family == "reduction" for n in walk(*kernel.body))
-    narrow = not products and reduces and _narrow(kernel, facts)
+    smallest = min((SIZE[facts[p.name].dtype] for p in kernel.params if p.name in facts), default=4)
+    narrow = not products and reduces and smallest < 4
     if threads is None:
         reducing = _NARROW_PER_THREAD if narrow else _WIDE_PER_THREAD
         per_thread = reducing if reduces else _ELEMENTS_PER_THREAD
         threads = _grown(largest, _ACCUMULATORS_PER_THREAD if products else per_thread)
+        if not products and not reduces:
+            threads = max(threads, min(_THREADS_FIRST, _grown(largest, 16 // smallest)))
         if narrow and threads == _MOST_THREADS and threads // 2 * _MOST_NARROW >= largest:
             threads //= 2
-    dtypes = [facts[p.name].dtype for p in kernel.params if isinstance(p, TensorParam) and p.name in facts]
     several = sum(isinstance(p, TensorParam) and p.access is Access.SHARED for p in kernel.params) > 1
     resident = 1 if products else _resident(threads, largest, narrow, not reduces and several)
     if staged:
@@ -252,7 +259,7 @@ def make_plan(
         held = sum(map(prod, shapes)) // threads
         beside = _BESIDE_ACCUMULATORS if grouped is None else _BESIDE_GROUPED
         resident = max(1, min(2, 65536 // (threads * min(held + beside, 255))))
-    plan = Plan(threads, resident, min((SIZE[d] for d in dtypes), default=4), types, tall=tall)
+    plan = Plan(threads, resident, smallest, types, tall=tall)
     if grouped == threads:
         plan.grouped = frozenset(staged)
     plan.lines = _lines(plan, products)
@@ -270,14 +277,6 @@ def _grown(largest: int, per_thread: int) -> int:
     while threads < _MOST_THREADS and threads * per_thread < largest:
         threads *= 2
     return threads
-
-
-def _narrow(kernel: Kernel, facts: Mapping[str, Facts]) -> bool:
-    """Whether an array has elements of less than 32 bits. A block that reduces such has nothing to do before its loads are
-    there, so its threads take as many bytes as those of wide ones; and of a long row rather more than that, in more blocks
-    of fewer threads, since a block in its reduction loads nothing.
-    """
-    return min((SIZE[facts[p.name].dtype] for p in kernel.params if p.name in facts), default=4) < 4
 
 
 def _lines(plan: Plan, products: Sequence[OpCall]) -> dict[tuple[int, ...], Lines]:

@@ -49,6 +49,10 @@ class SimtProgram:
         packed = function.pack(formats, values)
         return packed, packed.bound(work.grid, self.block, self.shared, stream)
 
+    def grid(self, work: Launch) -> Grid:
+        """The blocks as the driver starts them."""
+        return work.grid
+
     def values(self, work: Launch, record: int) -> list[int | float]:
         """What is packed for a launch."""
         return self._call(work)[2]

@@ -37,23 +37,23 @@ class Program:
 
     def launch(self, work: Launch, stream: int, record: int) -> None:
         """Submit the kernel; `record` is the address of its fault record, 0 without checks."""
-        values, grid = self._call(work, record)
         lowered = self.lowered
+        values, grid = self.values(work, record), self.grid(work)
         self.function.submit(lowered.formats, values, grid, (lowered.threads, 1, 1), lowered.shared, stream)
 
     def bound(self, work: Launch, stream: int, record: int) -> Bound:
         """The packed arguments, and a call that submits the kernel with them."""
-        values, grid = self._call(work, record)
         lowered = self.lowered
-        packed = self.function.pack(lowered.formats, values)
-        return packed, packed.bound(grid, (lowered.threads, 1, 1), lowered.shared, stream)
+        packed = self.function.pack(lowered.formats, self.values(work, record))
+        return packed, packed.bound(self.grid(work), (lowered.threads, 1, 1), lowered.shared, stream)
+
+    def grid(self, work: Launch) -> Grid:
+        """The blocks as the driver starts them, along one axis."""
+        x, y, z = work.grid
+        return (x * y * z, 1, 1)
 
     def values(self, work: Launch, record: int) -> list[int | float]:
-        """What is packed for a launch."""
-        return self._call(work, record)[0]
-
-    def _call(self, work: Launch, record: int) -> tuple[list[int | float], Grid]:
-        """The arguments as the kernel takes them, and the grid of the driver, which has one axis."""
+        """What is packed for a launch: the arguments as the kernel takes them, and how its blocks are numbered."""
         values: list[int | float] = []
         for param in self.kernel.params:
             value = work.arguments[param.name]
@@ -61,9 +61,7 @@ class Program:
                 values += value.array.numbers
             else:
                 values.append(value)
-        x, y, z = work.grid
-        values += [x, y, z, record]
-        return values, (x * y * z, 1, 1)
+        return [*values, *work.grid, record]
 
 
 def facts_of(kernel: Kernel, key: Key) -> dict[str, Facts]:

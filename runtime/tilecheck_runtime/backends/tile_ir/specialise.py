@@ -41,18 +41,19 @@ class TileProgram:
 
     def launch(self, work: Launch, stream: int, record: int) -> None:
         """Submit the kernel. Raises `LaunchRefused` beyond 32-bit extents."""
-        self.function.submit(*self._arguments(work, record), self._grid(work), (1, 1, 1), 0, stream)
+        self.function.submit(*self._arguments(work, record), self.grid(work), (1, 1, 1), 0, stream)
 
     def bound(self, work: Launch, stream: int, record: int) -> Bound:
         """The packed arguments, and a call that submits the kernel with them. Raises `LaunchRefused` beyond 32-bit extents."""
         packed = self.function.pack(*self._arguments(work, record))
-        return packed, packed.bound(self._grid(work), (1, 1, 1), 0, stream)
+        return packed, packed.bound(self.grid(work), (1, 1, 1), 0, stream)
 
     def values(self, work: Launch, record: int) -> list[int | float]:
         """What is packed for a launch."""
         return self._arguments(work, record)[1]
 
-    def _grid(self, work: Launch) -> Grid:
+    def grid(self, work: Launch) -> Grid:
+        """The blocks as the driver starts them."""
         return (min(prod(work.grid), self.at_once), 1, 1) if self.lowered.walks else work.grid
 
     def _arguments(self, work: Launch, record: int) -> tuple[str, list[int | float]]:
