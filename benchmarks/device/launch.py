@@ -1,8 +1,8 @@
 """What a launch of a small kernel costs the host, and the replay of a graph of 100.
 
 An add of 4096 elements against `cuLaunchKernel` on arguments packed once through cuda.bindings and against numba-cuda's
-own dispatch: prepared; with all checks each time by `add.on(stream)(...)`; as an op that is built and run each time, and
-waited for each time; and on partitions made anew each time. What has to hold is said of the quickest way with all checks.
+own dispatch: prepared, and with all checks in the ways of `benchmarks/calls.py`. What has to hold is said of the quickest
+one with all checks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from importlib import import_module
 from statistics import median
 from typing import Any
 
+from benchmarks.calls import AT_ONCE, COUNT, ways
 from benchmarks.device import numba_peers
 from benchmarks.device.measure import Against, Bench, Line, Run, host_line, host_turns
 from tilecheck_runtime import kernels
 
-COUNT = 4096
 LAUNCHES = 1000
 NODES = 100
 REPLAYS = 50
@@ -37,35 +37,16 @@ def run(bench: Bench) -> None:
     bench.add(host_line("host cost of a prepared launch", prepared, {**against, **peers}, LAUNCHES))
     del again, prepared
 
-    pieces = mine[0].partition(1024)
-
-    def checked() -> None:
-        kernels.add(pieces, mine[1], mine[2]).run(bench.stream)
-
-    add = kernels.add.on(bench.stream)
-
-    def at_once() -> None:
-        add(pieces, mine[1], mine[2])
-
-    def waited() -> None:
-        kernels.add(pieces, mine[1], mine[2]).sync_on(bench.stream)
-
-    def anew() -> None:
-        add(mine[0].partition(1024), mine[1], mine[2])
-
-    ways: dict[str, tuple[tuple[Run, Run], float | None]] = {
-        "with all checks, `add.on(stream)(...)`": ((at_once, add.wait), 1.8),
-        "with all checks, `add(...).run(stream)`": ((checked, bench.stream.synchronize), None),
-        "with all checks, `add(...).sync_on(stream)`": ((waited, bench.wait), None),
-        "with all checks, `add.on(stream)(z.partition(...), ...)`": ((anew, add.wait), None),
-    }
-    for how, (side, limit) in ways.items():
+    spare = bench.tensors(torch.ones(COUNT, device="cuda"))[0]
+    for how, side in ways(bench.stream, mine[0], spare, mine[1], mine[2]).items():
+        limit = 1.8 if how == AT_ONCE else None
         against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), limit)} if packed is not None else {}
         theirs = peers if limit is not None else {name: (other, None) for name, (other, _) in peers.items()}
-        side[0]()
-        bench.add(host_line(f"host cost of a launch {how}", side, {**against, **theirs}, LAUNCHES))
-    add.wait()
-    _graphs(bench, pieces, mine)
+        for _ in range(3):
+            side[0]()
+        bench.add(host_line(f"host cost of a launch with all checks, `{how}`", side, {**against, **theirs}, LAUNCHES))
+    bench.stream.synchronize()
+    _graphs(bench, mine[0].partition(1024), mine)
 
 
 def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:

@@ -5,6 +5,7 @@ and `partition` (handles), `op`, `launch` and `calls` (lazy operations and how a
 again), `backends` (what a device must offer).
 """
 
+from tilecheck_runtime import forks
 from tilecheck_runtime.create import (
     arange,
     asarray,
@@ -33,6 +34,8 @@ from tilecheck_runtime.op import DeviceOp, dup, memcpy, value, zip
 from tilecheck_runtime.partition import OWNED, OwnedPartition, Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.stream import RoundRobin, Single, Stream, streams
+
+forks.register()
 
 __all__ = [
     "OWNED",

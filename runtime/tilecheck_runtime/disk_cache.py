@@ -45,12 +45,16 @@ _counts = Statistics()
 def enable(path: str | os.PathLike[str]) -> None:
     """Keep compiled kernels in folder `path`, which is made if it is not there.
 
-    Raises UsageError if the folder is not ours alone: what others can write, others could have compiled.
+    Raises UsageError if there can be no such folder, or if it is not ours alone: what others can write, others could
+    have compiled.
     """
     global _folder, _counts
     folder = Path(path)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    about = folder.stat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as error:
+        raise UsageError(f"there can be no kernel cache {folder}: {error.strerror}", "give another folder") from None
     if not stat.S_ISDIR(about.st_mode):
         raise UsageError(f"the kernel cache {folder} is not a folder", "give the path of a folder")
     if about.st_mode & 0o077 or (hasattr(os, "getuid") and about.st_uid != os.getuid()):

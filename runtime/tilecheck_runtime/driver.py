@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilecheck_runtime.errors import UsageError
+
 
 class DriverError(Exception):
     """The driver refused a call: `call` names it, `code` is the driver's own name of the error."""
@@ -35,8 +37,25 @@ class NoDevice(Exception):
     """There is no usable GPU: the message says which of package, driver and device is missing."""
 
 
+# Whether this process was forked from one that uses the GPU, whose driver does not come along.
+_left_behind = False
+
+
+def leave_behind() -> None:
+    """Refuse all further use of a device that was opened by now; what is freed is left to the parent process."""
+    global _left_behind
+    if _open.cache_info().currsize:
+        _left_behind = True
+        _bindings.cache_clear()
+
+
 @cache
 def _bindings() -> Any:
+    if _left_behind:
+        raise UsageError(
+            "the GPU was in use before this process was forked, and cannot be used here",
+            'start processes anew: `multiprocessing.get_context("spawn")`, or fork before the first tensor',
+        )
     try:
         from cuda.bindings import driver
     except ImportError:
@@ -238,6 +257,8 @@ class Device:
         return int(_ok("cuMemAllocAsync", _bindings().cuMemAllocAsync(size, stream)))
 
     def free(self, address: int, stream: int) -> None:
+        if _left_behind:
+            return
         self.enter()
         _ok("cuMemFreeAsync", _bindings().cuMemFreeAsync(address, stream))
 
@@ -296,6 +317,8 @@ class Device:
         return int(_ok("cuEventCreate", driver.cuEventCreate(kind)))
 
     def free_event(self, event: int) -> None:
+        if _left_behind:
+            return
         _ok("cuEventDestroy", _bindings().cuEventDestroy(event))
 
     def record(self, event: int, stream: int) -> None:
@@ -355,6 +378,8 @@ class Device:
         return launch
 
     def free_graph(self, graph: int) -> None:
+        if _left_behind:
+            return
         _ok("cuGraphExecDestroy", _bindings().cuGraphExecDestroy(graph))
 
 

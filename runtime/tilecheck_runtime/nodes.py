@@ -138,13 +138,15 @@ class Cell:
 
 def parts(op: DeviceOp[Any]) -> Iterator[DeviceOp[Any]]:
     """The op and what it is made of; a shared op belongs to others too."""
-    yield op
-    match op._node:
-        case ToHost(inner) | Apply(inner=inner) | Unpartition(inner):
-            yield from parts(inner)
-        case Zip(ops):
-            for inner in ops:
-                yield from parts(inner)
+    left = [op]
+    while left:
+        op = left.pop()
+        yield op
+        match op._node:
+            case ToHost(inner) | Apply(inner=inner) | Unpartition(inner):
+                left.append(inner)
+            case Zip(ops):
+                left += reversed(ops)
 
 
 def evaluate(node: Node, execution: Execution) -> Any:
@@ -157,12 +159,8 @@ def evaluate(node: Node, execution: Execution) -> Any:
             return value
         case Duplicate(source):
             return _duplicate(source, execution)
-        case ToHost(inner):
-            return _to_host(inner._evaluate(execution), execution)
-        case Apply():
-            return _apply(node, execution)
-        case Unpartition(inner):
-            return _partition(inner._evaluate(execution), "unpartition")._unpartition(execution)
+        case ToHost() | Apply() | Unpartition():
+            return _chain(node, execution)
         case Zip(inner_ops):
             return tuple(inner._evaluate(execution) for inner in inner_ops)
         case Part(cell, index):
@@ -172,8 +170,29 @@ def evaluate(node: Node, execution: Execution) -> Any:
             return graph._replay(execution)
 
 
-def _apply(node: Apply, execution: Execution) -> Any:
-    value = node.inner._evaluate(execution)
+def _chain(last: ToHost | Apply | Unpartition, execution: Execution) -> Any:
+    """From the innermost op to `last`; a loop makes chains of thousands, so there is no recursion."""
+    links = [last]
+    while (op := links[-1].inner)._plain:
+        node = op._open(execution)
+        if not isinstance(node, ToHost | Apply | Unpartition):
+            value = evaluate(node, execution)
+            break
+        links.append(node)
+    else:
+        value = op._evaluate(execution)
+    for link in reversed(links):
+        match link:
+            case ToHost():
+                value = _to_host(value, execution)
+            case Apply():
+                value = _apply(link, value, execution)
+            case Unpartition():
+                value = _partition(value, "unpartition")._unpartition(execution)
+    return value
+
+
+def _apply(node: Apply, value: Any, execution: Execution) -> Any:
     execution.settle()
     with phase.calling():
         result = node.function(value)

@@ -51,6 +51,7 @@ from tilecheck_runtime.unique import Unique
 
 if TYPE_CHECKING:
     from tilecheck_runtime.graph import CudaGraph
+    from tilecheck_runtime.prepared import Prepared
 
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
@@ -192,6 +193,11 @@ class DeviceOp(Unique, Generic[R]):
         self._close()
         raise OpError(f"{self._name} is no launch, there is nothing to compile")
 
+    def prepare(self, stream: Stream | None = None) -> Prepared:
+        """Check a launch once and make it ready to be repeated at the cost of the driver's own call. Only for launches."""
+        self._close()
+        raise OpError(f"{self._name} is no launch and cannot be prepared", "capture it: `op.graph().prepare()`")
+
     def discard(self) -> None:
         """Give the op up: it will not run, and what it held is free. Raises OpError if it has run or was used already."""
         self._take("discard", Life.CLOSED)
@@ -242,12 +248,21 @@ class DeviceOp(Unique, Generic[R]):
         self._life = Life.CLOSED
         release(self._loans)
 
-    def _evaluate(self, execution: Execution) -> Any:
+    @property
+    def _plain(self) -> bool:
+        """Whether running it is running its node."""
+        return type(self) is DeviceOp
+
+    def _open(self, execution: Execution) -> Node:
+        """Take what it holds, and its node."""
         if self._loans:
             execution.hold(self._loans)
         self._loans = ()
         node, self._node = self._node, Value(None)
-        return evaluate(node, execution)
+        return node
+
+    def _evaluate(self, execution: Execution) -> Any:
+        return evaluate(self._open(execution), execution)
 
     def _pending(self) -> bool:
         return self._life is Life.BUILT and not self._attempted

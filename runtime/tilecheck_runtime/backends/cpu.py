@@ -11,6 +11,7 @@ waits for what was submitted, as `concurrent.futures` does.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -120,6 +121,11 @@ class CPUStream:
     shares = False
 
     def __init__(self) -> None:
+        self.restart()
+        _streams.add(self)
+
+    def restart(self) -> None:
+        """Begin with a new worker."""
         self._worker = ThreadPoolExecutor(1, "tilecheck-stream")
 
     def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CPUEvent:
@@ -145,6 +151,21 @@ class CPUStream:
 
     def _put(self, item: _Item) -> CPUEvent:
         return CPUEvent(self._worker.submit(item))
+
+
+_streams: weakref.WeakSet[CPUStream] = weakref.WeakSet()
+
+
+def settle() -> None:
+    """Wait until everything that was submitted is over; errors stay with theirs."""
+    for stream in list(_streams):
+        stream.mark(()).wait()
+
+
+def restart() -> None:
+    """Give every stream a new worker, in a process that inherited streams without theirs."""
+    for stream in list(_streams):
+        stream.restart()
 
 
 class CPURepeat:
