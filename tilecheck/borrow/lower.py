@@ -20,7 +20,7 @@ from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
-from tilecheck.borrow.narrowing import suppose, suppose_none
+from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
@@ -282,6 +282,11 @@ class _Statements(Expressions):
 
     def _if(self, node: ir.Stmt, test: ir.Expr, then: tuple[ir.Stmt, ...], other: tuple[ir.Stmt, ...]) -> None:
         self.read(test)
+        holds = decided(self, test) if self.inlined else None
+        if holds is not None:
+            # At this call only one way is open.
+            self.statements(then if holds else other)
+            return
         before = dict(self.env)
         first = self.block_of(lambda: self._arm(test, True, then))
         after, self.env = self.env, before
