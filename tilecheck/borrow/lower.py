@@ -375,6 +375,11 @@ class _Statements(Expressions):
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
+        elif isinstance(operand.value, Thing) and operand.var is not None:
+            # What it does at the end is not read.
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            left: flow.Block = (flow.Escape(operand.var, span=item.span), flow.Clobber(span=item.span))
+            self.emit(flow.Guard(inside, (), (), left, span=span))
         elif kind == "scope":
             outer: tuple[Where, str] = self.where, self.scope
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
