@@ -32,7 +32,7 @@ def programs() -> Iterator[tuple[str, str, str]]:
                 right.append(line if mark is None else mark["indent"] + mark["code"])
                 if mark is None or mark["other"] != "drop":
                     wrong.append(line if mark is None else mark["indent"] + mark["other"])
-            yield f"{file.stem}: {name}", *("\n".join([head, *lines, ""]) for lines in (right, wrong))
+            yield f"{file.stem}: {name}", "\n".join([head, *right, ""]), "\n".join([head, *wrong, ""])
 
 
 ALL = list(programs())
