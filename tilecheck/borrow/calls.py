@@ -41,7 +41,7 @@ from tilecheck.borrow.values import (
     Thing,
     Value,
 )
-from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
+from tilecheck.borrow.vocabulary import CALLERS, HANDED_ON, HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch
@@ -134,10 +134,13 @@ def _is_harmless(full: str | None) -> bool:
 
 
 def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
-    """A function that at most reads its arguments, and keeps none of them."""
+    """A function that at most reads its arguments, and keeps none of them; some hand on what is in them, and one that is
+    given a function calls it.
+    """
     again = rebuilt(low, node, full)
     if again is not None:
         return again
+    calls = full in CALLERS or any(isinstance(arg.value, ir.Lambda) for arg in node.args)
     touch = Touch.LOOK if full in LOOKS else Touch.READ
     for arg in node.args:
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
@@ -146,8 +149,10 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
         operand = low.expr(arg.value)
         if not isinstance(arg.value, ir.Lambda):
             low.look(operand, arg.value, touch)
-        if full in ("builtins.list", "builtins.tuple", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
+        if calls or full in HANDED_ON:
             low.escape(operand, arg.span)
+    if calls:
+        low.emit(flow.Clobber(span=node.span))
     if full == "builtins.range":
         return Operand(None)
     found = low.number(node)

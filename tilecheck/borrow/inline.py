@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand, Reading
+from tilecheck.borrow.decisions import rebound
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Closure, Nothing
 from tilecheck.ir import host as ir
@@ -77,6 +78,8 @@ def read_body(
         own[local] = low.temp()
         low.env[own[local]] = NOTHING
     with _told_at(low, node, called, own, name):
+        for param, (_, arg) in given.items():
+            rebound(low, param, arg, node.span)
         *body, last = called.body
         if not isinstance(last, ir.Return):
             low.statements(called.body)

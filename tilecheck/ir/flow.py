@@ -189,6 +189,21 @@ class Assume(Instr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Decide(Instr):
+    """A test has shown whether the condition `key` holds: paths on which it came out the other way before end here."""
+
+    key: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forget(Instr):
+    """What the condition `key` asks about was set: it may come out either way."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Clobber(Instr):
     """Code that is not read runs: it may rebind the variables of outer scopes, use captured ones and wait for streams."""
 
@@ -422,7 +437,7 @@ class Guard(Instr):
     final: Block = ()
 
 
-_QUIET = (Make, Bind, Unbind, Put, Assume, Seal, Keep, Leave, Exit, Branch, Loop, Guard)
+_QUIET = (Make, Bind, Unbind, Put, Assume, Decide, Forget, Seal, Keep, Leave, Exit, Branch, Loop, Guard)
 
 
 def raises(instr: Instr) -> Literal["before", "after"] | None:
