@@ -175,6 +175,8 @@ def test_broken_facts_name_their_elements() -> None:
     assert words("nondecreasing(a)", [[0, 3]]) == "`a` has rank 2, and one order for rank 1 only"
     assert words("a < 6", [np.nan]) == "element 0 of `a` is nan"
     assert words("distinct(a)", []) is None
+    assert words("distinct(a)", np.array([2**63 + 1, 2**63 + 1], np.uint64)) is not None
+    assert words("distinct(a)", np.array([-128, 127], np.int8)) is None
 
 
 # ---- against the executor
