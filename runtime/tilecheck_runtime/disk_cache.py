@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import tempfile
 import threading
 from dataclasses import dataclass, replace
@@ -49,10 +48,13 @@ def enable(path: str | os.PathLike[str]) -> None:
     """
     global _folder, _counts
     folder = Path(path)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    about = folder.stat()
-    if not stat.S_ISDIR(about.st_mode):
-        raise UsageError(f"the kernel cache {folder} is not a folder", "give the path of a folder")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as error:
+        raise UsageError(
+            f"the kernel cache {folder} is no folder: {error.strerror}", "give the path of a folder"
+        ) from None
     if about.st_mode & 0o077 or (hasattr(os, "getuid") and about.st_uid != os.getuid()):
         raise UsageError(
             f"the kernel cache {folder} can be read or written by others (mode {about.st_mode & 0o777:o})",
