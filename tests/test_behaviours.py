@@ -13,6 +13,8 @@ import importlib.util
 import inspect
 import io
 import re
+import sys
+import unittest.mock
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +76,8 @@ def run(case: Case, folder: Path) -> list[Refusal]:
     module = importlib.util.module_from_spec(spec)
     module.__dict__["_Refusals"] = tc.TilecheckError
     module.__dict__["_refused"] = lambda line, error: found.append(Refusal(line, error.rule, str(error)))
-    with contextlib.redirect_stdout(io.StringIO()):
+    # A dataclass looks its module up.
+    with contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch.dict(sys.modules, {"program": module}):
         exec(compile(tree, str(path), "exec"), module.__dict__)
         done = module.main()
         if inspect.iscoroutine(done):

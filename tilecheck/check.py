@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tilecheck import verdicts
+from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.host import HostReport, check_module
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Span
@@ -95,6 +97,7 @@ def analyse(
         simt = _threads(source, modules, options, elsewhere, lost)
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
+    host = _without_proved(host, simt)
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
     shown_faults = _at_launches(host, reports)
     lost += contained(partial(_opened, host, reports), lambda why: ())
@@ -106,6 +109,26 @@ def analyse(
         host=host,
         faults=(*lost, *faults, *shown_faults),
     )
+
+
+def _without_proved(host: HostReport, simt: Sequence[SimtReport]) -> HostReport:
+    """`host` without the launches whose arguments share an array that the kernel was proved to cope with."""
+    proved = [(each.launch, f"{each.first}, {each.second}") for report in simt for each in report.together]
+    if not proved:
+        return host
+
+    def wrong(found: Broken) -> bool:
+        return found.kind is not Break.ONE_CALL or not any(
+            found.param == both and launch.path == found.span.path and _within(found.span, launch)
+            for launch, both in proved
+        )
+
+    return replace(host, broken=tuple(filter(wrong, host.broken)))
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    starts = (outer.line, outer.column) <= (inner.line, inner.column)
+    return starts and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
 
 
 def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fault, ...]:

@@ -40,7 +40,7 @@ from tilecheck.diagnostic import Label, Span, Witness
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.host_array import HostArray
 from tilecheck.ir.kernel import Kernel, walk
-from tilecheck.verify.simt import BUDGET, Finding, Place, SimtReport, check_kernel
+from tilecheck.verify.simt import BUDGET, Finding, Place, SimtReport, Together, check_kernel
 from tilecheck.verify.verdict import OUT_OF_TIME, Answer, Property, Verdict
 
 SWITCH = "TILECHECK_VERDICTS"
@@ -259,4 +259,5 @@ def _unpacked(values: Mapping[str, Any], kernel: Kernel) -> SimtReport:
         values["unsafe"],
         tuple(fault(item) for item in values["faults"]),
         tuple(place(item) for item in values["same_value"]),
+        tuple(Together(span(item["launch"]), item["first"], item["second"]) for item in values["together"]),
     )

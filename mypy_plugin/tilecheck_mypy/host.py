@@ -21,7 +21,7 @@ from typing import Any
 
 from mypy import nodes, patterns
 from mypy.nodes import Block, Expression, MypyFile, Statement
-from mypy.types import CallableType, Instance, Type, UninhabitedType
+from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, UninhabitedType
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
@@ -196,7 +196,7 @@ class _Reader(ExpressionReader):
         read = self.block(body.body) if self.matters(node) else ()
         self.full, self.complete = outer, complete
         signature = node.type if isinstance(node.type, CallableType) else None
-        returns = signature.ret_type if signature is not None else None
+        returns = signature.ret_type if signature is not None and not _is_left_out(signature.ret_type) else None
         if isinstance(returns, Instance) and node.is_coroutine and returns.args:
             returns = returns.args[-1]
         types = signature.arg_types if signature is not None else ()
@@ -218,7 +218,7 @@ class _Reader(ExpressionReader):
 
     def matters(self, node: nodes.FuncDef) -> bool:
         """Whether the body may do anything with a value of ours."""
-        if self.lines is None or not self.checked(node):
+        if self.lines is None or not self.checked(node) or (node.type is None and node.arguments):
             return True
         at = bisect_left(self.lines, node.line)
         return at < len(self.lines) and self.lines[at] <= (node.end_line or node.line)
@@ -233,13 +233,20 @@ class _Reader(ExpressionReader):
     def class_(self, node: nodes.ClassDef) -> ir.Class:
         outer = self.full
         self.full = f"{outer}.{node.name}" if outer is not None else None
-        body = self.block(node.defs)
+        made = {name for name, symbol in node.info.names.items() if symbol.plugin_generated}
+        written = [part for part in node.defs.body if getattr(part, "name", None) not in made]
+        body = tuple(self.statements(written))
         full, self.full = self.full, outer
         bases = [*node.base_type_exprs, *node.removed_base_type_exprs]
         args = [ir.Arg(self.expr(base), span=self.span(base)) for base in bases]
         args += [ir.Arg(self.expr(value), name, span=self.span(value)) for name, value in node.keywords.items()]
         decorators = tuple(self.expr(decorator) for decorator in node.decorators)
         return ir.Class(node.name, tuple(args), body, decorators, full, span=self.span(node))
+
+
+def _is_left_out(type_: Type) -> bool:
+    """Whether a signature does not say the type."""
+    return isinstance(type_, AnyType) and type_.type_of_any == TypeOfAny.unannotated
 
 
 def _concerns_us(signature: Type | None) -> bool:

@@ -9,11 +9,13 @@ exception: over a few known elements its rounds are written out, and elsewhere w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from tilecheck.borrow.containers import unpacked
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Value
+from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -28,7 +30,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
     """`target = operand`, where `node` is the expression that `operand` was lowered from."""
     match target:
         case ir.Name(id=name):
-            low.emit(flow.Bind(name, low.object_of(operand, target), span=target.span))
+            low.emit(flow.Bind(low.renamed.get(name, name), low.object_of(operand, target), span=target.span))
             low.set(target, operand.value)
         case ir.Attr(base=base, name=name):
             holder = low.expr(base)
@@ -65,12 +67,19 @@ def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr
     if operand.var is not None:
         field = f"[{target.index.value!r}]" if isinstance(target.index, ir.Const) and known else None
         low.emit(flow.Put(holder.var, field, operand.var, span=target.span))
+    if isinstance(holder.value, Table):
+        low.set(target.base, NOTHING)
     low.set(target, operand.value)
 
 
 def _unpack(low: Expressions, items: tuple[ir.Expr, ...], operand: Operand, node: ir.Expr) -> None:
     values = operand.value.values if isinstance(operand.value, Items) else ()
     starred = any(isinstance(item, ir.Starred) for item in items)
+    spread = unpacked(low, items, operand, node) if starred else None
+    if spread is not None:
+        for item, part in zip(items, spread, strict=True):
+            bind(low, item.value if isinstance(item, ir.Starred) else item, part, node)
+        return
     if starred or (values and len(values) != len(items)):
         low.escape(operand, node.span)
         for item in items:
@@ -116,17 +125,21 @@ def iterate(
     rounds = _rounds(low, source)
     operand = low.expr(source)
     low.look(operand, source, Touch.READ)
-    if even and operand.var is not None and isinstance(operand.value, Items):
+    if even and isinstance(operand.value, Items):
         values = operand.value.values
         if len(values) <= MOST_WRITTEN_OUT:
             low.loops += 1
             for at, value in enumerate(values):
-                bind(low, target, _element(low, target, operand.var, f"[{at}]", value), source)
+                of = operand.var
+                each_one = Operand(None, value) if of is None else _element(low, target, of, f"[{at}]", value)
+                bind(low, target, each_one, source)
                 body()
             low.loops -= 1
             if orelse is not None:
                 orelse()
             return
+    known = operand.value.values if isinstance(operand.value, Items) and operand.var is None else ()
+    every = reduce(join, known) if known else NOTHING
     container = operand.var if even and isinstance(operand.value, Nothing | Items) else None
     if container is not None:
         # That all elements were moved before is still true in the loop.
@@ -140,12 +153,12 @@ def iterate(
 
     def once() -> None:
         if container is None or not isinstance(target, ir.Name):
-            bind(low, target, Operand(None), source)
+            bind(low, target, Operand(None, every), source)
             body()
             return
         bind(low, target, _element(low, target, container, flow.ANY, NOTHING), source)
         body()
-        low.emit(flow.Bind(each, target.id, span=target.span))
+        low.emit(flow.Bind(each, low.renamed.get(target.id, target.id), span=target.span))
 
     def loop() -> None:
         low.loops += 1

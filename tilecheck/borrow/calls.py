@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
 from tilecheck.borrow.blocks import check_block
+from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.objects import call_method, construct, field_of
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
@@ -25,6 +28,7 @@ from tilecheck.borrow.values import (
     Array,
     Callee,
     Closure,
+    Given,
     Handle,
     Items,
     KernelValue,
@@ -32,6 +36,9 @@ from tilecheck.borrow.values import (
     Nothing,
     Number,
     Op,
+    Partial,
+    Table,
+    Thing,
     Value,
 )
 from tilecheck.borrow.vocabulary import HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
@@ -70,10 +77,19 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
+    called: Operand | None = low.expr(node.func) if isinstance(callee, Thing) else None
     if isinstance(callee, Nothing) and not _is_harmless(full):
         if isinstance(node.func, ir.Attr):
             if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
                 receiver = low.expr(node.func.base)
+                kept = (
+                    field_of(low, receiver.value, node.func.name)[1] if isinstance(receiver.value, Thing) else NOTHING
+                )
+                if isinstance(kept, Launcher | Handle) and receiver.var is not None:
+                    called = low.expr(node.func)
+                    return repeat(low, node, kept, called)
+                if isinstance(kept, KernelValue):
+                    return call_kernel(low, node, kept)
                 method = lower_method(low, node, node.func, receiver, name)
                 if method is not None:
                     return method
@@ -82,12 +98,21 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
             callee = called.value
             if isinstance(callee, Launcher | Handle):
                 return repeat(low, node, callee, called)
+    given: tuple[Given, ...] = ()
+    if isinstance(callee, Partial):
+        given, callee = callee.given, callee.callee
     if isinstance(callee, KernelValue):
-        return call_kernel(low, node, callee)
+        return call_kernel(low, node, callee, given)
+    if isinstance(callee, Thing) and called is not None:
+        made = call_method(low, node, "__call__", called, name)
+        if made is not None:
+            return made
+    if isinstance(callee, Nothing) and (built := construct(low, node, name)) is not None:
+        return built
     if isinstance(callee, Callee):
-        return call_function(low, node, callee.contract)
-    if isinstance(callee, Closure) and _fits(low, callee.node, node):
-        return _inline(low, callee.node, node)
+        return call_function(low, node, callee, name, given=given)
+    if isinstance(callee, Closure) and not given and (read := read_call(low, node, callee, name)) is not None:
+        return read
     if _is_harmless(full):
         return _harmless(low, node, full or "")
     if low.on_host and low.device_function(node.func):
@@ -97,29 +122,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
 
 
 def _is_our_method(func: ir.Expr) -> bool:
-    """Whether a type checker knows the receiver as a thing of ours: what its methods do is known better than from types."""
+    """Whether a type checker knows the receiver as a thing of ours or a container: what its methods do is known better than
+    from types.
+    """
     known = func.base.type if isinstance(func, ir.Attr) else None
-    return known is not None and (canonical(known.name) or "").startswith("tilecheck.")
-
-
-def _fits(low: Expressions, called: ir.Lambda, node: ir.Call) -> bool:
-    """Whether a call of a lambda can be read as its body: each parameter gets one argument by its place."""
-    plain = all(param.kind == "plain" for param in called.params) and not any(arg.name or arg.star for arg in node.args)
-    return plain and len(called.params) == len(node.args) and called not in low.inlined
-
-
-def _inline(low: Expressions, called: ir.Lambda, node: ir.Call) -> Operand:
-    operands = [low.expr(arg.value) for arg in node.args]
-    renamed, inlined, at = low.renamed, low.inlined, low.at
-    own: dict[str, str] = {}
-    for param, operand, arg in zip(called.params, operands, node.args, strict=True):
-        own[param.name] = low.object_of(operand, arg.value)
-        low.env[own[param.name]] = operand.value
-    low.renamed, low.inlined, low.at = {**renamed, **own}, (*inlined, called), at or node.span
-    low.called.add(called)
-    result = low.expr(called.body)
-    low.renamed, low.inlined, low.at = renamed, inlined, at
-    return result
+    return known is not None and (canonical(known.name) or "").startswith(("tilecheck.", "builtins.", "collections."))
 
 
 def _is_harmless(full: str | None) -> bool:
@@ -128,6 +135,9 @@ def _is_harmless(full: str | None) -> bool:
 
 def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     """A function that at most reads its arguments, and keeps none of them."""
+    again = rebuilt(low, node, full)
+    if again is not None:
+        return again
     touch = Touch.LOOK if full in LOOKS else Touch.READ
     for arg in node.args:
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
@@ -151,11 +161,11 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
     for arg in node.args:
         operand = low.expr(arg.value)
         low.escape(operand, arg.span)
-        if isinstance(operand.value, Items):
+        if isinstance(operand.value, Items | Table):
             low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
-        if isinstance(receiver.value, Items) and isinstance(node.func, ir.Attr):
+        if isinstance(receiver.value, Items | Table) and isinstance(node.func, ir.Attr):
             low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
@@ -312,8 +322,29 @@ def _adopt(low: Expressions, node: ir.Call) -> Operand:
     return Operand(None, low.made_kernel(node))
 
 
+def _partial(low: Expressions, node: ir.Call) -> Operand:
+    """`functools.partial(callee, ...)`: it holds what it is given, and calls with that first."""
+    callee = low.expr(node.args[0].value) if node.args else Operand(None)
+    known = low.known(node.args[0].value) if node.args and isinstance(callee.value, Nothing) else callee.value
+    given: list[Given] = []
+    var = low.make(Kind.OTHER, spell(node), node.span)
+    for at, arg in enumerate(node.args[1:]):
+        operand = low.expr(arg.value)
+        if operand.var is not None:
+            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            kept = low.temp()
+            low.emit(flow.Bind(kept, operand.var, span=arg.span))
+            operand = Operand(kept, operand.value)
+        given.append(Given(arg.name, arg.value, operand.var, operand.value))
+    if any(arg.star for arg in node.args) or not isinstance(known, KernelValue | Callee):
+        low.escape(Operand(var), node.span)
+        return Operand(var)
+    return Operand(var, Partial(known, tuple(given)))
+
+
 _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call], Operand]] = {
     "tilecheck.value": _value,
+    "functools.partial": _partial,
     "tilecheck.zip": _zip,
     "tilecheck.dup": _dup,
     "tilecheck.memcpy": _memcpy,

@@ -35,6 +35,16 @@ class Operand:
     value: Value = NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The body of `called` as a part of the caller: see `Context`."""
+
+    called: ir.Lambda | ir.Function
+    at: Span
+    renamed: dict[str, Var]
+    called_as: tuple[str, str] | None = None
+
+
 Where = Literal["", "then", "scope"]
 
 
@@ -47,8 +57,9 @@ class Context:
     `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
     `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
-    variable; inside of a lambda that is read where it is called, `renamed` are the variables of its parameters,
-    `inlined` the lambdas around, and `at` is the call; `called` are all lambdas that were read like that. `on_host`
+    variable; inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
+    functions around, and `at` is the call; `called_as` is what the user calls a result of it, and the call as written,
+    None in a lambda; `called` are all functions that were read like that. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody.
     """
 
@@ -62,9 +73,10 @@ class Context:
     mentions: Counter[str] = field(default_factory=Counter)
     lambdas: dict[ir.Lambda, None] = field(default_factory=dict)
     renamed: dict[str, Var] = field(default_factory=dict)
-    inlined: tuple[ir.Lambda, ...] = ()
+    inlined: tuple[ir.Lambda | ir.Function, ...] = ()
     at: Span | None = None
-    called: set[ir.Lambda] = field(default_factory=set)
+    called_as: tuple[str, str] | None = None
+    called: set[ir.Lambda | ir.Function] = field(default_factory=set)
     on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
     where: Where = ""
@@ -79,7 +91,31 @@ class Context:
     # ---- instructions
 
     def emit(self, instr: Instr) -> None:
-        self.code.append(instr if self.at is None else replace(instr, span=self.at))
+        self.code.append(instr if self.at is None else self._told(instr, self.at))
+
+    def _told(self, instr: Instr, at: Span) -> Instr:
+        """`instr` of a function that is read where it is called: it is told at the call."""
+        if self.called_as is None:
+            return replace(instr, span=at)
+        result, call = self.called_as
+        told = replace(instr, span=at, inner=instr.inner or instr.span)
+        site: Site | None = getattr(told, "site", None)
+        if site is not None:
+            name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
+            told = replace(told, site=replace(site, name=name, span=at, inner=site.inner or site.span))  # type: ignore[call-arg]
+        if isinstance(told, flow.Build | flow.Lend | flow.Enqueue):
+            told = replace(told, uses=tuple(replace(use, span=at) for use in told.uses))
+        return told
+
+    @contextmanager
+    def reading(self, part: Reading) -> Iterator[None]:
+        """Read the body of a function at a call of it."""
+        outer = (self.renamed, self.inlined, self.at, self.called_as)
+        self.renamed, self.at, self.called_as = part.renamed, part.at, part.called_as
+        self.inlined = (*self.inlined, part.called)
+        self.called.add(part.called)
+        yield
+        self.renamed, self.inlined, self.at, self.called_as = outer
 
     def temp(self) -> Var:
         return f"%{next(self._temps)}"

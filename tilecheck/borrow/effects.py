@@ -18,6 +18,8 @@ A breach is reported once per place in the source, whatever the number of paths 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilecheck.borrow.facts import Obj, Parent, Phase, State
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.jobs import Jobs
@@ -54,9 +56,12 @@ class Effects:
         self.used: set[Site] = set()
         self.jobs = Jobs(self.report)
         self._unknown: dict[Var, Site] = {}
+        self._inner: Span | None = None
 
     def report(self, broken: Broken) -> None:
         """Keep `broken`; of several that break one place, the one whose cause stands first in the source."""
+        if self._inner is not None:
+            broken = replace(broken, inner=self._inner)
         at = broken.kind, broken.span, broken.place
         former = self.broken.get(at)
         if former is None or broken.rank() < former.rank():
@@ -71,6 +76,7 @@ class Effects:
 
     def apply(self, instr: Instr, state: State, live: Live) -> None:
         """Change `state` by `instr`; `live` are the variables that are read after it."""
+        self._inner = instr.inner
         match instr:
             case flow.Make(into=into, site=site):
                 state.names[into] = state.fresh(site)

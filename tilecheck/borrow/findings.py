@@ -41,7 +41,8 @@ class Broken:
 
     `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
     (the name of an op, a view, a stream), `named` whether that is a variable, `param` the parameter through which the
-    holder holds it. `verb` completes `cannot ...` where several would do; `in_async` says that the host may `await`.
+    holder holds it. `verb` completes `cannot ...` where several would do; `in_async` says that the host may `await`; `inner` is the place in
+    a function that is read at its call, where that is what breaks.
     """
 
     kind: Break
@@ -56,6 +57,7 @@ class Broken:
     named: bool = False
     verb: str = ""
     in_async: bool = False
+    inner: Span | None = None
 
     def rank(self) -> tuple[Span, Span, bool, tuple[str, ...], bool]:
         """By what a finding is chosen among those of one kind at one place: their causes, in the order of the source."""

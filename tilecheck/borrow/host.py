@@ -96,8 +96,13 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
             return found.span in (held if found.kind is Break.MOVED_IDLE else lent)
         return found.kind is Break.MOVED and found.origin in refused
 
-    told = tuple(found for found in broken.values() if not follows(found))
-    never_run = tuple(site for at, site in dropped.items() if at not in ran)
+    # What a function does wrong by itself is not told again where it is called.
+    by_itself = {(found.kind, found.span) for found in broken.values() if found.inner is None}
+    told = tuple(
+        found for found in broken.values() if not follows(found) and (found.kind, found.inner) not in by_itself
+    )
+    left = {site.span for site in dropped.values()}
+    never_run = tuple(site for at, site in dropped.items() if at not in ran and site.inner not in left)
     return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened), tuple(launches))
 
 

@@ -11,13 +11,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tilecheck.borrow.containers import elements, entries
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
 from tilecheck.borrow.plain_launches import check_arguments
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Config, Handle, Items, KernelValue, Number, Op, Pieces, Value
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Callee,
+    Closure,
+    Config,
+    Given,
+    Handle,
+    Items,
+    KernelValue,
+    Number,
+    Op,
+    Pieces,
+    Value,
+)
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
@@ -32,13 +48,13 @@ _EXCLUSIVE = (Access.MUT, Access.MAPPED, Access.OWNED, Access.ATOMIC)
 Bound = list[tuple[Param | None, ir.Expr, Operand]]
 
 
-def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand:
-    """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`."""
+def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tuple[Given, ...] = ()) -> Operand:
+    """`kernel(...)`, `kernel.where(...)(...)` or `kernel[grid, block](...)`; `given` are the arguments of a partial."""
     if not kernel.facts.contract.name:
         # All that is known is a type, which has no name: the kernel is called what the source calls it.
         contract = replace(kernel.facts.contract, name=_spelled(node.func))
         kernel = replace(kernel, facts=replace(kernel.facts, contract=contract))
-    bound = match(low, node, kernel.facts.contract)
+    bound = match(low, node, kernel.facts.contract, given)
     plain = kernel.facts.contract.track in ("numba", "cutile")
     if plain and kernel.config is None:
         name = kernel.facts.contract.name
@@ -83,20 +99,35 @@ def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> 
     return args
 
 
-def match(low: Expressions, node: ir.Call, contract: Contract) -> Bound:
-    """The arguments with their parameters; None for those that cannot be matched."""
-    bound: Bound = []
+def match(low: Expressions, node: ir.Call, contract: Contract, given: tuple[Given, ...] = ()) -> Bound:
+    """The arguments with their parameters, those that are `given` first; None for those that cannot be matched."""
+    found = [(arg.name, arg.expr, Operand(arg.var, arg.value)) for arg in given]
     lost = False
-    for at, arg in enumerate(node.args):
+    loose: Bound = []
+    for arg in node.args:
         operand = low.expr(arg.value)
-        lost = lost or bool(arg.star)
+        spread = elements(low, operand, arg.value) if arg.star == "*" else None
+        named = entries(low, operand, arg.value) if arg.star == "**" else None
+        if spread is not None and not lost:
+            found += [(None, arg.value, item) for item in spread]
+        elif named is not None:
+            found += [(str(key), arg.value, item) for key, item in named]
+        elif arg.star or (lost and arg.name is None):
+            lost = lost or arg.star == "*"
+            loose.append((None, arg.value, operand))
+        else:
+            found.append((arg.name, arg.value, operand))
+    bound: Bound = []
+    at = 0
+    for name, expr, operand in found:
         param: Param | None = None
-        if not lost and arg.name is None and at < len(contract.params):
+        if name is not None:
+            param = next((p for p in contract.params if p.name == name), None)
+        elif at < len(contract.params):
             param = contract.params[at]
-        elif arg.name is not None:
-            param = next((p for p in contract.params if p.name == arg.name), None)
-        bound.append((param, arg.value, operand))
-    return bound
+        at += name is None
+        bound.append((param, expr, operand))
+    return [*bound, *loose]
 
 
 def _uses(kernel: KernelValue, bound: Bound) -> list[Use]:
@@ -148,9 +179,17 @@ def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
     return operand.var
 
 
-def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operand:
-    """A call of a host function whose signature says what it borrows."""
-    bound = match(low, node, contract)
+def call_function(
+    low: Expressions,
+    node: ir.Call,
+    callee: Callee,
+    name: str | None,
+    first: Operand | None = None,
+    given: tuple[Given, ...] = (),
+) -> Operand:
+    """A call of a host function whose signature says what it borrows; `first` is what a method is called on."""
+    contract = callee.contract
+    bound = match(low, node, contract, given)
     uses: list[Use] = []
     moves: list[tuple[ir.Expr, str, str]] = []
     ops: list[str] = []
@@ -174,15 +213,23 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
     borrows = (
         returned is not None and contract.returns is not Access.OWNED and not (contract.is_async and ops + runnings)
     )
-    into = low.temp() if borrows else None
-    site = Site(returned or Kind.OTHER, spell(node), node.span) if borrows else None
-    callee = contract.name or spell(node.func)
-    if contract.result in _RESULTS and into is not None and site is not None:
-        low.emit(flow.Build(into, site, tuple(uses), callee, span=node.span))
+    called = contract.name or spell(node.func)
+    into: str | None = None
+    if contract.result in _RESULTS and borrows:
+        into = low.temp()
+        low.emit(flow.Build(into, Site(Kind.OP, spell(node), node.span), tuple(uses), called, span=node.span))
     else:
-        low.emit(flow.Lend(tuple(uses), callee, into, site, span=node.span))
-    for expr, var, name in moves:
-        low.emit(flow.Move(var, spell(node), name, span=expr.span))
+        low.emit(flow.Lend(tuple(uses), called, span=node.span))
+        if borrows and returned is not None:
+            into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
+    if callee.body is not None and may_be_read(low, callee.body):
+        by_param = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
+        if first is not None:
+            by_param[callee.body.params[0].name] = (first, node.func)
+        if by_param.keys() == {param.name for param in callee.body.params} and all(param for param, _, _ in bound):
+            return read_body(low, node, Closure(callee.body), by_param, name)
+    for expr, var, param_name in moves:
+        low.emit(flow.Move(var, spell(node), param_name, span=expr.span))
     low.emit(flow.Clobber(span=node.span))
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":
@@ -200,6 +247,26 @@ def call_function(low: Expressions, node: ir.Call, contract: Contract) -> Operan
         for var in runnings:
             low.emit(flow.Put(into, None, var, span=node.span))
     return Operand(into, value)
+
+
+def _elided(low: Expressions, node: ir.Call, site: Site, uses: list[Use], contract: Contract) -> str | None:
+    """What a function returns borrows from its tensor arguments; what may be written only from those that may be."""
+    exclusive = contract.result == "tilecheck.Partition" or contract.returns in _EXCLUSIVE
+    written = [use for use in uses if use.hold is Hold.EXCLUSIVE]
+    sources = written if exclusive and written else uses
+    if not sources:
+        return None
+    into = low.temp()
+    hold = Hold.EXCLUSIVE if exclusive and written else Hold.SHARED
+    arms: list[flow.Block] = []
+    for use in sources:
+        frame = low.number_of_site()
+        with low.gather() as arm:
+            low.emit(flow.Borrow(into, use.src, hold, replace(site), reshape=frame, span=node.span))
+        arms.append(tuple(arm))
+    # Of several it may be any: each is a path of its own.
+    low.code.extend(arms[0]) if len(arms) == 1 else low.emit(flow.Branch(tuple(arms), span=node.span))
+    return into
 
 
 def _combined(low: Expressions, node: ir.Call, ops: tuple[str, ...]) -> str:

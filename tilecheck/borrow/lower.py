@@ -25,7 +25,7 @@ from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.types import value_of_annotation, value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Value
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Thing, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -119,6 +119,10 @@ class _Statements(Expressions):
         """Bind the parameters, and find out which variables other code shares."""
         for param in self.part.params:
             self._param(param)
+        owner = self.program.owner(self.part)
+        unit = self.part.unit
+        if owner is not None and isinstance(unit, ir.Function) and unit.params and not unit.decorators:
+            self.env[unit.params[0].name] = Thing(owner, owner not in self.program.derived)
         local = self.part.local
         shared = {name for inner in self.part.nested for name in inner.names}
         self.outer = frozenset((self.part.names.keys() - local) | self.part.declared)
@@ -136,12 +140,16 @@ class _Statements(Expressions):
             if tensor is not None:
                 value = Array("tilecheck", tensor.dtype, None, tensor.access)
             else:
-                value = value_of_annotation(param.annotation) or NOTHING
+                value = value_of_annotation(param.annotation) or self._thing(param.annotation)
         if param.type is not None:
             value = value_of_type(param.type) or value
         kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
         self.env[param.name] = value
         self.emit(flow.Make(param.name, Site(kind, param.name, param.span), span=param.span))
+
+    def _thing(self, note: ir.Expr) -> Value:
+        full = note.full if isinstance(note, ir.Name | ir.Attr) else None
+        return Thing(full) if full is not None and self.program.class_of(full) is not None else NOTHING
 
     def body(self, statements: tuple[ir.Stmt, ...]) -> None:
         """Lower a whole body; the function leaves at its end if not before."""
@@ -165,7 +173,7 @@ class _Statements(Expressions):
             case ir.Delete(targets=targets):
                 for target in targets:
                     if isinstance(target, ir.Name):
-                        self.emit(flow.Unbind(target.id, span=node.span))
+                        self.emit(flow.Unbind(self.renamed.get(target.id, target.id), span=node.span))
                     else:
                         self.escape(self.expr(target), node.span)
                     if isinstance(target, ir.Sub):
@@ -256,8 +264,9 @@ class _Statements(Expressions):
     def _augment(self, node: ir.Augment) -> None:
         self.read(node.value)
         if isinstance(node.target, ir.Name):
-            known = self.env.get(node.target.id, NOTHING)
-            operand = Operand(node.target.id, known)
+            var = self.renamed.get(node.target.id, node.target.id)
+            known = self.env.get(var, NOTHING)
+            operand = Operand(var, known)
             if isinstance(known, Array | Items):
                 self.look(operand, node.target, Touch.WRITE if isinstance(known, Array) else Touch.READ)
                 return

@@ -7,13 +7,15 @@ for its shape is not. Calls are in `calls.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
+from tilecheck.borrow.containers import display, repeated
 from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
+from tilecheck.borrow.objects import field_of
 from tilecheck.borrow.plain_brackets import check_entries
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
 from tilecheck.borrow.spell import spell
@@ -30,6 +32,8 @@ from tilecheck.borrow.values import (
     Number,
     Op,
     Pieces,
+    Table,
+    Thing,
     Value,
     join,
 )
@@ -41,6 +45,10 @@ from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
 
 class Expressions(Context):
     """Lowers expressions of one function."""
+
+    def statements(self, statements: tuple[ir.Stmt, ...]) -> None:
+        """Lower the statements of a function that is read where it is called; `lower.py` knows how."""
+        raise TypeError("expressions hold no statements")
 
     def expr(self, node: ir.Expr, name: str | None = None) -> Operand:
         """Lower `node`; `name` is what the user is about to call its value."""
@@ -100,10 +108,10 @@ class Expressions(Context):
                 self.read(test)
                 return self._either(node, test, then_expr, other_expr)
             case ir.Display():
-                return self._display(node)
+                return display(self, node)
             case ir.Lambda():
                 self.lambdas.setdefault(node)
-                return Operand(None, Closure(node))
+                return Operand(None, Closure(node, self.renamed))
             case ir.Comprehension():
                 return self._comprehension(node)
             case ir.Await(value=awaited):
@@ -166,6 +174,8 @@ class Expressions(Context):
             return Operand(None)
         var = self.temp()
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
+        if isinstance(base.value, Thing) and isinstance(made, Nothing):
+            kind, made = field_of(self, base.value, node.name)
         self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
         if of_running:
             made = Handle("stream")
@@ -200,7 +210,7 @@ class Expressions(Context):
             message = f"`{spell(node.base)}` is a device function, only a kernel is launched"
             self.fault("launch-contract", message, node.span, "leave out `device=True` if it is meant to be a kernel")
         if base.var is None:
-            return Operand(None)
+            return Operand(None, _item(base.value, self.scalar(node.index)))
         if isinstance(node.index, ir.Const) and node.index.known:
             item = self.known(node)
             if isinstance(item, Nothing):
@@ -266,6 +276,9 @@ class Expressions(Context):
     # ---- operations and containers
 
     def _operation(self, node: ir.Operation) -> Operand:
+        again = repeated(self, node)
+        if again is not None:
+            return again
         quiet = node.op in ("is", "is not", "in", "not in")
         shown = node.op == "%" and isinstance(node.operands[0], ir.Const) and isinstance(node.operands[0].value, str)
         lower = self.expr if quiet else self.show if shown else self.read
@@ -307,28 +320,6 @@ class Expressions(Context):
         self.assume(after)
         self.emit(flow.Branch((first, second), span=node.span))
         return Operand(var, join(*values))
-
-    def _display(self, node: ir.Display) -> Operand:
-        operands = [self.expr(item) for item in node.items]
-        for key in node.keys:
-            if key is not None:
-                self.read(key)
-        if not any(operand.var is not None for operand in operands):
-            values = Items(tuple(operand.value for operand in operands))
-            return Operand(None, values if node.kind in ("tuple", "list") else NOTHING)
-        var = self.make(Kind.OTHER, spell(node), node.span)
-        for at, (item, operand) in enumerate(zip(node.items, operands, strict=True)):
-            if operand.var is None:
-                continue
-            if isinstance(item, ir.Starred):
-                self.escape(operand, item.span)
-                continue
-            field: str | None = f"[{at}]" if node.kind in ("tuple", "list") else None
-            if node.kind == "dict" and isinstance(key := node.keys[at], ir.Const) and key.known:
-                field = f"[{key.value!r}]"
-            self.emit(flow.Put(var, field, operand.var, span=item.span))
-        sequence = node.kind in ("tuple", "list") and not any(isinstance(item, ir.Starred) for item in node.items)
-        return Operand(var, Items(tuple(operand.value for operand in operands)) if sequence else NOTHING)
 
     def _comprehension(self, node: ir.Comprehension) -> Operand:
         var = self.make(Kind.OTHER, spell(node), node.span)
@@ -374,8 +365,8 @@ class Expressions(Context):
         for called in op.calls:
             own = {param.name for param in called.params}
             names = (part for part in ir.walk(called.body) if isinstance(part, ir.Name) and part.full is None)
-            for name in dict.fromkeys(part.id for part in names):
-                if name not in own and isinstance(self.env.get(name), Array | Pieces):
+            for name in dict.fromkeys(part.id for part in names if part.id not in own):
+                if isinstance(self.env.get(name), Array | Pieces):
                     self.look(Operand(name), node, by=spell(node))
 
     def reentrant(self, node: ir.Expr, what: str) -> None:
@@ -393,7 +384,12 @@ def _bound(value: int | None) -> int | None:
 def _item(value: Value, index: object) -> Value:
     if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
         return value.values[index]
-    return NOTHING
+    if isinstance(value, Table) and index in value.keys:
+        return value.values[value.keys.index(index)]
+    # Any of them, if there is one thing to say of all.
+    return (
+        reduce(join, value.values) if isinstance(value, Items | Table) and index is None and value.values else NOTHING
+    )
 
 
 def _extent(array: Array, node: ir.Attr) -> Value:

@@ -10,11 +10,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
+from tilecheck.borrow.containers import dict_method
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.repeats import launcher, repeats_method, start
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Closure, Handle, Items, KernelValue, Launcher, Nothing, Op, Pieces
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Closure,
+    Handle,
+    Items,
+    KernelValue,
+    Launcher,
+    Nothing,
+    Op,
+    Pieces,
+    Table,
+    Thing,
+)
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -29,6 +44,10 @@ def lower_method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Opera
     value, method = receiver.value, func.name
     if isinstance(value, KernelValue):
         return _kernel_method(low, node, value, method)
+    if isinstance(value, Thing):
+        called = call_method(low, node, method, receiver, name)
+        if called is not None:
+            return called
     if isinstance(value, Launcher) or (isinstance(value, Handle) and value.kind == "prepared"):
         return repeats_method(low, node, method, receiver)
     if isinstance(value, Op):
@@ -47,7 +66,9 @@ def _guessed_method(
 ) -> Operand | None:
     """A method of an unknown receiver whose name only our tensors use, or that is harmless to take for ours."""
     method = func.name
-    if not isinstance(receiver.value, Nothing | Items) or receiver.var is None:
+    if isinstance(receiver.value, Table) and (taken := dict_method(low, node, method, receiver, func.base)) is not None:
+        return taken
+    if not isinstance(receiver.value, Nothing | Items | Thing) or receiver.var is None:
         return None
     if method in ("append", "appendleft") and len(node.args) == 1:
         item = low.expr(node.args[0].value)
@@ -214,7 +235,10 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
-        calls = (*op.calls, *(value.node for value in given if isinstance(value, Closure)))
+        calls = (
+            *op.calls,
+            *(value.node for value in given if isinstance(value, Closure) and isinstance(value.node, ir.Lambda)),
+        )
         return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls))
     if method == "graph":
         _check_capture(low, node, op, whole=True)

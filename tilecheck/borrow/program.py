@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
+from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
-from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Number, Value
+from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Launcher, Number, Thing, Value
 from tilecheck.borrow.vocabulary import (
     HARMLESS,
     LIBRARIES,
@@ -22,7 +23,9 @@ from tilecheck.borrow.vocabulary import (
 )
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
+from tilecheck.ir.kernel import Access, TensorParam
 
+Maker = Callable[[ir.Expr], tuple[Kind, Value] | None]
 Outside = Callable[[str], Definition | None]
 """The definition behind a dotted name of another file, None if it is not among the checked ones."""
 
@@ -53,10 +56,55 @@ class Program:
 
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
+        return self._survey_of(function).local
+
+    def _survey_of(self, function: ir.Function) -> Survey:
         if self._surveys is None:
             self._surveys = {id(part.unit): part for part in self.survey.units()}
-        own = self._surveys.get(id(function)) or survey(ir.HostModule("", "", (function,))).nested[0]
-        return own.local
+        if id(function) not in self._surveys:
+            self._surveys[id(function)] = survey(ir.HostModule("", "", (function,))).nested[0]
+        return self._surveys[id(function)]
+
+    def class_of(self, full: str) -> ir.Class | None:
+        """The class behind a dotted name, here or in another file."""
+        found = None if full.startswith((*HARMLESS, *LIBRARIES)) else self.find(full)
+        return found if isinstance(found, ir.Class) else None
+
+    def method(self, full: str, name: str, depth: int = 0) -> ir.Function | None:
+        """The method `name` of the class `full`, or of the base that it comes from."""
+        cls = self.class_of(full)
+        if cls is None:
+            return None
+        for part in cls.body:
+            if isinstance(part, ir.Function) and part.name == name:
+                return part
+        for base in cls.bases:
+            at = base.value.full if isinstance(base.value, ir.Name | ir.Attr) else None
+            if at is not None and base.name is None and depth < _DEEPEST:
+                found = self.method(at, name, depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def owner(self, part: Survey) -> str | None:
+        """The dotted name of the class whose method the unit is."""
+        owner = self._owners.get(id(part.unit))
+        return owner.unit.full if owner is not None and isinstance(owner.unit, ir.Class) else None
+
+    @cached_property
+    def derived(self) -> set[str]:
+        """The classes that a class of this file derives from."""
+        classes = (part.unit for part in self.survey.units() if isinstance(part.unit, ir.Class))
+        bases = (base.value for cls in classes for base in cls.bases)
+        return {base.full for base in bases if isinstance(base, ir.Name | ir.Attr) and base.full is not None}
+
+    def fields_of(self, full: str) -> dict[str, tuple[Kind, Value]]:
+        """What the methods of a class of this file make its fields."""
+        owner = next((part for part in self._owners.values() if part.unit is self.definitions.get(full)), None)
+        return self._fields(owner) if owner is not None else {}
+
+    def is_readable(self, function: ir.Function) -> bool:
+        return is_readable(function)
 
     def attributes(self, part: Survey) -> dict[str, tuple[Kind, Value]]:
         """What the fields of `self` are in a method: those that the class makes in one way only, by `self.name`."""
@@ -73,8 +121,21 @@ class Program:
 
     def _fields(self, owner: Survey) -> dict[str, tuple[Kind, Value]]:
         if id(owner.unit) not in self._made:
-            self._made[id(owner.unit)] = made_fields(owner)
+            self._made[id(owner.unit)] = made_fields(owner, self._maker)
         return self._made[id(owner.unit)]
+
+    def _maker(self, value: ir.Expr) -> tuple[Kind, Value] | None:
+        """What a field is that is assigned `value`, None if that is not known."""
+        if not isinstance(value, ir.Call):
+            return None
+        if isinstance(value.func, ir.Attr) and value.func.name == "on":
+            base = value.func.base.full if isinstance(value.func.base, ir.Name | ir.Attr) else None
+            kernel = self.value(base) if base is not None else None
+            return (Kind.OTHER, Launcher(kernel)) if isinstance(kernel, KernelValue) else None
+        full = canonical(value.func) or ""
+        if full in _MAKERS:
+            return _MAKERS[full]
+        return (Kind.OTHER, Thing(full)) if full and self.class_of(full) is not None else None
 
     def matters(self, part: Survey) -> bool:
         """Whether the unit can hold host code for us at all; if not, it is not lowered."""
@@ -87,8 +148,19 @@ class Program:
         if full.startswith(HARMLESS):
             return False
         if full not in self._known:
-            self._known[full] = isinstance(self.value(full), KernelValue | Callee)
+            self._known[full] = False
+            value = self.value(full)
+            self._known[full] = isinstance(value, KernelValue | Callee) or (
+                isinstance(value, Closure) and isinstance(value.node, ir.Function) and self.concerns(value.node)
+            )
         return self._known[full]
+
+    def concerns(self, function: ir.Function) -> bool:
+        """Whether the body of `function` does anything with what is ours."""
+        part = self._survey_of(function)
+        return bool(part.attributes & OUR_METHODS) or any(
+            full.startswith(LIBRARIES) or self.known(full) for full in part.full
+        )
 
     @cached_property
     def constants(self) -> dict[str, ir.Expr]:
@@ -125,7 +197,11 @@ class Program:
         if kernel is not None:
             return KernelValue(kernel)
         contract = function_of(function, self.find)
-        return Callee(contract) if contract is not None else None
+        if contract is not None:
+            owned = any(isinstance(param, TensorParam) and param.access is Access.OWNED for param in contract.params)
+            open_end = function.returns is None and not owned and is_readable(function)
+            return Callee(contract, function if open_end else None)
+        return Closure(function) if is_readable(function) else None
 
     def kernel(self, function: ir.Function) -> KernelFacts | None:
         if id(function) not in self._kernels:
@@ -133,6 +209,9 @@ class Program:
             self._kernels[id(function)] = facts
         return self._kernels[id(function)]
 
+
+_DEEPEST = 8
+"""Bases are followed this far."""
 
 _MAKERS: dict[str, tuple[Kind, Value]] = {
     "tilecheck.Stream": (Kind.STREAM, Handle("stream")),
@@ -146,7 +225,7 @@ _MAKERS: dict[str, tuple[Kind, Value]] = {
 }
 
 
-def made_fields(owner: Survey) -> dict[str, tuple[Kind, Value]]:
+def made_fields(owner: Survey, maker: Maker) -> dict[str, tuple[Kind, Value]]:
     """The fields of a class that all of its methods assign from one kind of maker (`self.left = cuda.stream()`)."""
     found: dict[str, tuple[Kind, Value] | None] = {}
     for part in owner.nested:
@@ -160,8 +239,7 @@ def made_fields(owner: Survey) -> dict[str, tuple[Kind, Value]]:
                 if isinstance(target, ir.Attr) and isinstance(target.base, ir.Name):
                     if target.base.id != method.params[0].name:
                         continue
-                    value = node.value
-                    made = _MAKERS.get(canonical(value.func) or "") if isinstance(value, ir.Call) else None
+                    made = maker(node.value) if node.value is not None else None
                     found[target.name] = made if found.get(target.name, made) == made else None
     return {name: made for name, made in found.items() if made is not None}
 

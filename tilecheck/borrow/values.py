@@ -7,12 +7,12 @@ that nothing is known, and then nothing is said.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tilecheck.borrow.contracts import KernelFacts
-from tilecheck.ir.host import Contract, Expr, Lambda
-from tilecheck.ir.kernel import Access
+from tilecheck.ir.host import Contract, Expr, Function, Lambda
+from tilecheck.ir.kernel import Access, Param, TensorParam
 
 Shape = tuple[int | None, ...]
 
@@ -84,16 +84,18 @@ class Launcher:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A host function with a signature."""
+    """A host function with a signature; `body` is the function if its signature does not say what it returns."""
 
     contract: Contract
+    body: Function | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A lambda: what it does is read where it is called."""
+    """A lambda, or a function that is read where it is called. `renamed` are the variables around a lambda."""
 
-    node: Lambda
+    node: Lambda | Function
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +131,65 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of the class `cls` of the checked files, or, unless `exact`, of one that is derived from it. `fields` is what
+    is known of what it was made with.
+    """
+
+    cls: str
+    exact: bool = False
+    fields: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A tuple or list of known values."""
 
     values: tuple[Value, ...]
 
 
-Value = Nothing | Number | Array | Pieces | KernelValue | Launcher | Callee | Closure | Op | Handle | Items
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A dict of known keys."""
+
+    keys: tuple[object, ...]
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An argument that a `functools.partial` holds: its name, if any, the expression and what that was."""
+
+    name: str | None
+    expr: Expr
+    var: str | None
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial(callee, ...)`."""
+
+    callee: Value
+    given: tuple[Given, ...]
+
+
+Value = (
+    Nothing
+    | Number
+    | Array
+    | Pieces
+    | KernelValue
+    | Launcher
+    | Callee
+    | Closure
+    | Op
+    | Handle
+    | Items
+    | Table
+    | Thing
+    | Partial
+)
 
 NOTHING = Nothing()
 
@@ -150,6 +204,31 @@ def join(a: Value, b: Value) -> Value:
         return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access)
     if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
         return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)))
+    if isinstance(a, Thing) and isinstance(b, Thing) and a.cls == b.cls:
+        return Thing(a.cls, a.exact and b.exact, a.fields if a.fields == b.fields else ())
+    if isinstance(a, KernelValue) and isinstance(b, KernelValue):
+        return _either(a, b)
     if isinstance(a, Op) and isinstance(b, Op):
         return Op()
     return NOTHING
+
+
+def _either(a: KernelValue, b: KernelValue) -> Value:
+    """One of two kernels: what both ask of their arguments, if they ask the same. It is called what the source calls it."""
+    x, y = a.facts.contract, b.facts.contract
+    alike = x.track == y.track and x.track in ("tile", "simt") and len(x.params) == len(y.params)
+    if not alike or not all(map(_ask_alike, x.params, y.params)):
+        return NOTHING
+    params = tuple(
+        replace(one, dtype=one.dtype if one.dtype == other.dtype else None, extents=None)
+        if isinstance(one, TensorParam) and isinstance(other, TensorParam)
+        else one
+        for one, other in zip(x.params, y.params, strict=True)
+    )
+    return KernelValue(KernelFacts(replace(x, name="", params=params, span=None, dims={}), {}))
+
+
+def _ask_alike(one: Param, other: Param) -> bool:
+    if isinstance(one, TensorParam) and isinstance(other, TensorParam):
+        return one.name == other.name and one.access == other.access
+    return type(one) is type(other) and one.name == other.name

@@ -24,7 +24,7 @@ from tilecheck.frontend.host_arrays import (
     array_method,
 )
 from tilecheck.frontend.host_dtypes import dtype_name
-from tilecheck.frontend.launch_effects import PLAIN_ATTRIBUTES, made_of
+from tilecheck.frontend.launch_effects import made_of, unknown_attribute, unknown_item
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -37,6 +37,7 @@ from tilecheck.frontend.scopes import (
     Scope,
     World,
     canonical,
+    dotted,
 )
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
@@ -152,20 +153,35 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 return Ref(f"builtins.{name}")
             return found
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            if any(not isinstance(element, cst.Element) for element in elements):
-                return UNKNOWN
-            items = [fold(element.value, lookup, call) for element in elements]
+            items: list[object] = []
+            for element in elements:
+                item = fold(element.value, lookup, call)
+                if isinstance(element, cst.Element):
+                    items.append(item)
+                elif isinstance(item, tuple | list):
+                    items += item
+                else:
+                    rest = (fold(other.value, lookup, call) for other in elements if other is not element)
+                    return UNKNOWN if call is None else made_of(item, *rest)
             return items if isinstance(node, cst.List) else tuple(items)
         case cst.Dict(elements=entries):
             return _dict(entries, lookup, call)
         case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
             owner = fold(base, lookup, call)
             got = attribute_of(owner, attribute)
-            return made_of(owner) if got is UNKNOWN and call is not None and attribute not in PLAIN_ATTRIBUTES else got
+            if call is None:
+                return got
+            if isinstance(got, Method) and is_property(got.function):
+                return call(node)
+            return unknown_attribute(owner, attribute) if got is UNKNOWN else got
         case cst.UnaryOperation(operator=sign, expression=inner):
             return _unary(sign, fold(inner, lookup, call))
         case cst.BinaryOperation(left=left, operator=op, right=right):
-            return binary(type(op), fold(left, lookup, call), fold(right, lookup, call))
+            sides = fold(left, lookup, call), fold(right, lookup, call)
+            joined = binary(type(op), *sides)
+            # Sequences of arrays are joined and repeated; other operators make new things.
+            holds = call is not None and isinstance(op, cst.Add | cst.Multiply) and float not in map(type, sides)
+            return made_of(*sides) if joined is UNKNOWN and holds else joined
         case cst.Comparison(left=left, comparisons=targets):
             current = fold(left, lookup, call)
             for target in targets:
@@ -195,8 +211,9 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
             return _comprehension(element, loop, lookup)
         case cst.Subscript(value=base, slice=elements):
             owner = fold(base, lookup, call)
-            got = _subscript(owner, [_index(element.slice, lookup, call) for element in elements])
-            return made_of(owner) if got is UNKNOWN and call is not None else got
+            index = [_index(element.slice, lookup, call) for element in elements]
+            got = _subscript(owner, index)
+            return unknown_item(owner, index) if got is UNKNOWN and call is not None else got
         case cst.Call():
             return fold_call(node, lookup) if call is None else call(node)
     return UNKNOWN if call is None else call(node)
@@ -205,11 +222,16 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
 def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook | None) -> object:
     """A dict whose keys are plain; its values may be unknown."""
     result: dict[object, object] = {}
+    loose: list[object] = []
     for entry in entries:
         key = fold(entry.key, lookup, call) if isinstance(entry, cst.DictElement) else UNKNOWN
-        if not isinstance(key, int | str):
-            return UNKNOWN
-        result[key] = fold(entry.value, lookup, call)
+        value = fold(entry.value, lookup, call)
+        if isinstance(key, int | str):
+            result[key] = value
+        else:
+            loose.append(value)
+    if loose:
+        return UNKNOWN if call is None else made_of(*result.values(), *loose)
     return result
 
 
@@ -253,6 +275,8 @@ def attribute_of(base: object, name: str) -> object:
 def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     """`left op right` on plain values; arrays combine to arrays of unknown contents."""
     function = _BINARY.get(op)
+    if function is not None and _joins(op, left, right):
+        return _attempt(function, left, right)
     if isinstance(left, HostArray) or isinstance(right, HostArray):
         return combined(left, right) if function is None else computed(function, left, right)
     if function is None or not (is_plain(left) and is_plain(right)):
@@ -263,6 +287,22 @@ def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     elif op is cst.Multiply and isinstance(left, tuple | list | str) and isinstance(right, int) and right > _MAX_LENGTH:
         return UNKNOWN
     return _attempt(function, left, right)
+
+
+def _joins(op: type[cst.BaseBinaryOp], left: object, right: object) -> bool:
+    """Whether `left op right` joins or repeats sequences, whatever they hold."""
+    if op is cst.Multiply:
+        sequence, times = (left, right) if isinstance(left, tuple | list) else (right, left)
+        return isinstance(sequence, tuple | list) and isinstance(times, int) and times * len(sequence) <= _MAX_ITEMS
+    return op is cst.Add and isinstance(left, tuple | list) and type(left) is type(right)
+
+
+def is_property(function: FunctionValue) -> bool:
+    """Whether reading the attribute calls `function`."""
+    return any(
+        isinstance(at.decorator, cst.Name | cst.Attribute) and (dotted(at.decorator) or "").endswith("property")
+        for at in function.node.decorators
+    )
 
 
 def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> object:

@@ -21,7 +21,7 @@ def combined(left: object, right: object) -> HostArray:
     same = len(shapes) == 1 and (len(arrays) == 2 or isinstance(left if arrays[0] is right else right, int | float))
     dtypes = {array.dtype for array in arrays}
     dtype = next(iter(dtypes)) if len(dtypes) == 1 and len(arrays) == 2 else None
-    return HostArray(arrays[0].shape if same else None, dtype)
+    return HostArray(arrays[0].shape if same else None, dtype, None, all(array.host for array in arrays))
 
 
 def computed(function: Callable[..., object], left: object, right: object) -> HostArray:

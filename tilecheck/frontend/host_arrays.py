@@ -12,7 +12,7 @@ from tilecheck.frontend.host_arithmetic import combined
 from tilecheck.frontend.host_contents import added_up, in_order, integers, permuted, sorting
 from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.scopes import UNKNOWN, Ref
-from tilecheck.ir.host_array import Contents, Extent, HostArray, itemsize, limits_of
+from tilecheck.ir.host_array import Contents, Derived, Extent, HostArray, Stranger, itemsize, limits_of
 
 
 def array_attribute(array: HostArray, name: str) -> object:
@@ -40,9 +40,10 @@ def array_attribute(array: HostArray, name: str) -> object:
 def array_method(array: HostArray, name: str, args: list[object], kwargs: dict[str, object]) -> object:
     """`array.name(*args)` where it gives an array."""
     if name == "astype":
-        return replace(array.fresh(), dtype=dtype_name(args[0]) if args else None)
+        copied = array.fresh() if kwargs.get("copy", True) is True else replace(array, offset=None, contents=None)
+        return replace(copied, dtype=dtype_name(args[0]) if args else None)
     if name in ("copy", "copy_to_host"):
-        return array.fresh()
+        return array.fresh(host=array.host or name == "copy_to_host")
     if name in ("argsort", "cumsum") and not args and not kwargs:
         return arranged(name, array, host=array.host)
     if name in ("ravel", "flatten"):
@@ -140,8 +141,7 @@ def _default_dtype(values: Sequence[object]) -> str:
 
 _ELEMENTWISE = frozenset({"maximum", "minimum", "add", "subtract", "multiply", "divide", "mod", "where", "power"})
 _SAME_SHAPE = frozenset(
-    {"sin", "cos", "exp", "log", "sqrt", "abs", "roll", "sort", "tril", "triu", "flip", "cumsum", "copy"}
-    | {"asfortranarray"}
+    {"sin", "cos", "exp", "log", "sqrt", "abs", "roll", "sort", "tril", "triu", "cumsum", "copy"} | {"asfortranarray"}
 )
 _FILLED = {"zeros": 0, "ones": 1, "empty": None, "full": None}
 _DEVICE = frozenset({"device_array", "pinned_array", "mapped_array", "managed_array"})
@@ -174,12 +174,13 @@ def _array_call(path: str, args: list[object], kwargs: dict[str, object]) -> Hos
             dtype = dtype_name(args[1] if len(args) > 1 else kwargs.get("dtype", "float64"))
             return HostArray(shape_of(first), dtype, host=name == "pinned_array")
         if name in ("to_device", "as_cuda_array") and isinstance(first, HostArray):
-            return first.fresh(host=False) if name == "to_device" else replace(first, host=False)
+            # What is on the device already is not copied.
+            return first.fresh(host=False) if name == "to_device" and first.host else replace(first, host=False)
         if name == "device_array_like" and isinstance(first, HostArray):
             return first.fresh(host=False).vague()
         if name.endswith("_array_like") and isinstance(first, HostArray):
             return first.fresh(host=name.startswith("pinned")).vague()
-        if name in _DEVICE or name in ("to_device", "device_array_like"):
+        if name in _DEVICE or name == "device_array_like":
             return HostArray(None, host=False)
     if head == "tilecheck":
         return _tensor_call(name, first, args, kwargs)
@@ -234,12 +235,19 @@ def _numpy_call(
         return HostArray(shape_of(count), "float64" if dtype_given is None else dtype_name(dtype_given), None, host)
     if name in ("array", "asarray", "ascontiguousarray"):
         if isinstance(first, HostArray):
-            copied = first.fresh() if name == "array" else first
-            return copied if dtype_given is None else replace(copied.fresh(), dtype=dtype_name(dtype_given))
+            apart = name == "array" and kwargs.get("copy", True) is True
+            copied = first.fresh(host=host) if apart else first if name != "array" else replace(first, offset=None)
+            wanted = dtype_name(dtype_given)
+            if dtype_given is None or (wanted is not None and wanted == first.dtype):
+                return copied
+            known = wanted is not None and first.dtype is not None
+            return replace(copied.fresh(host=host) if known else replace(copied, offset=None), dtype=wanted)
         given = args[1] if len(args) > 1 else dtype_given
         if isinstance(given, list):
             return _records(first, host)
         least = kwargs.get("ndmin", 0)
+        if isinstance(first, Stranger | Derived) and name != "array":
+            return None
         read = nested_values(first)
         if isinstance(least, int) and read is not None and len(read[0]) < least:
             read = (*(1 for _ in range(least - len(read[0]))), *read[0]), read[1]
@@ -249,6 +257,9 @@ def _numpy_call(
         return HostArray(read[0], dtype, Contents(values=read[1]), host)
     if name in _ELEMENTWISE and isinstance(first, HostArray):
         return combined(first, args[1] if len(args) > 1 else 0)
+    if name == "flip" and isinstance(first, HostArray):
+        steps = None if first.shape is None else (None,) * len(first.shape)
+        return replace(first, offset=None, strides=steps, contents=None)
     if name in ("sort", "argsort", "cumsum") and isinstance(first, HostArray) and len(args) == 1 and not kwargs:
         return arranged(name, first, host=host)
     if name in _SAME_SHAPE and isinstance(first, HostArray):

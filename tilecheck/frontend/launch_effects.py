@@ -13,9 +13,9 @@ from enum import IntEnum
 
 import libcst as cst
 
-from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref
+from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, dotted
 from tilecheck.frontend.syntax import parts
-from tilecheck.ir.host_array import Derived, HostArray
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 
 class Effect(IntEnum):
@@ -30,11 +30,15 @@ class Effect(IntEnum):
 PLAIN_ATTRIBUTES = frozenset(
     {"shape", "size", "ndim", "dtype", "nbytes", "itemsize", "strides", "device", "is_cuda", "is_host"}
 )
+# Where the attributes are of an object of which no assignment was seen.
+_UNSEEN = "<unseen>"
+# Attributes that are views of the whole array.
+_VIEW_ATTRIBUTES = frozenset({"T", "H", "mT", "mH", "real", "imag", "base", "flat"})
 # Methods that only read, and whose result shares no memory with the array.
 _COPIES = frozenset(
     {"copy", "clone", "copy_to_host", "sum", "mean", "min", "max", "item", "tolist", "any", "all", "argmax", "argmin"}
     | {"std", "var", "prod", "dot", "numel", "size", "dim", "stride", "is_contiguous", "element_size", "nonzero"}
-    | {"cumsum", "argsort", "get", "repeat", "double", "astype"}
+    | {"cumsum", "argsort", "get", "repeat", "astype"}
 )
 # Methods that only read; their result may be a view, no two elements of which share memory.
 _VIEWS = frozenset(
@@ -50,6 +54,7 @@ _VIEWS = frozenset(
         "cpu",
         "to",
         "float",
+        "double",
         "int",
         "long",
         "half",
@@ -88,9 +93,15 @@ _READING_FUNCTIONS = {
     **dict.fromkeys(("broadcast_to", "concatenate", "stack", "hstack", "vstack", "repeat", "tile", "tril", "triu"), 9),
     **dict.fromkeys(("asnumpy", "shape", "size", "ndim", "nonzero", "count_nonzero", "bincount", "diff", "isnan"), 9),
 }
+# Of the reading functions, those whose result may be a view of an argument, no two elements of which share memory.
 _APART_FUNCTIONS = frozenset(
-    {"ravel", "reshape", "split", "chunk", "transpose", "flip", "as_tensor", "from_numpy", "asarray", "where", "roll"}
+    {"ravel", "reshape", "split", "chunk", "transpose", "flip", "as_tensor", "from_numpy", "asarray", "array"}
+    | {"ascontiguousarray", "asfortranarray", "asnumpy", "atleast_1d", "atleast_2d", "squeeze", "swapaxes", "moveaxis"}
+    | {"unbind", "narrow", "flatten", "from_dlpack", "as_cuda_array", "from_cuda_array_interface", "to_device"}
 )
+# Those whose result, besides, may be one whose elements share memory.
+_FOLDING_FUNCTIONS = frozenset({"broadcast_to"})
+_FRESH_FUNCTIONS = frozenset(_READING_FUNCTIONS) - _APART_FUNCTIONS - _FOLDING_FUNCTIONS
 
 
 def effect(callee: object, owner: object, name: str, count: int, keyword: dict[str, object]) -> Effect:
@@ -100,8 +111,8 @@ def effect(callee: object, owner: object, name: str, count: int, keyword: dict[s
     elif isinstance(owner, list | dict | tuple | str):
         known = Effect.READS if name in _CONTAINER_READERS else Effect.ANYTHING
     elif name in _COPIES | _VIEWS | _FOLDED:
-        known = Effect.READS if isinstance(owner, HostArray | Derived) else Effect.ANYTHING
-    elif name in _ELEMENT_WRITERS and isinstance(owner, HostArray | Derived):
+        known = Effect.READS if isinstance(owner, HostArray | Derived | Stranger) else Effect.ANYTHING
+    elif name in _ELEMENT_WRITERS and isinstance(owner, HostArray | Derived | Stranger):
         known = Effect.WRITES
     else:
         known = Effect.ANYTHING
@@ -126,22 +137,81 @@ def _function_effect(path: str, count: int) -> Effect:
 def outcome(callee: object, owner: object, name: str, values: tuple[object, ...]) -> object:
     """The value of a call whose result is not known: what it may share memory with."""
     if isinstance(callee, Ref):
-        if callee.path.startswith("numba.cuda.") and callee.path.endswith("_array"):
+        last = callee.path.rpartition(".")[2]
+        if _function_effect(callee.path, len(values)) is Effect.READS and last in _FRESH_FUNCTIONS:
+            return UNKNOWN
+        if callee.path.startswith("numba.cuda.") and last.endswith("_array") and last not in _APART_FUNCTIONS:
             return Derived((), folded=True)
-        apart = callee.path.rpartition(".")[2] in _APART_FUNCTIONS or callee.path.startswith("builtins.")
+        apart = last in _APART_FUNCTIONS or callee.path.startswith("builtins.")
         return made_of(*values, folded=not apart)
-    if isinstance(owner, HostArray | Derived) and name in _COPIES:
+    boxed = any(isinstance(item, list | dict) for item in held(owner))
+    if (
+        isinstance(owner, HostArray | Derived | Stranger)
+        and name in _COPIES
+        and not boxed
+        and not (name == "get" and values)
+    ):
         return UNKNOWN
     if name in _FOLDED:
         return Derived(tuple(held(owner)), folded=True)
-    return made_of(callee, owner, *values, folded=name not in _VIEWS)
+    # What a function that is not known holds of its own is taken to be new at each call.
+    called = () if isinstance(callee, Stranger) else (callee,)
+    return made_of(*called, owner, *values, folded=name not in _VIEWS)
 
 
 def made_of(*values: object, folded: bool = False) -> object:
-    """Something made of `values` in a way that is not known; UNKNOWN if they hold no memory."""
-    memory = tuple(item for value in values for item in held(value))
+    """Something made of `values` in a way that is not known; UNKNOWN if they hold no memory.
+
+    Only of arrays whose shape was once known is it said that their elements share memory.
+    """
+    memory = tuple({id(item): item for value in values for item in held(value)}.values())
     loose = any(isinstance(value, Derived) and value.folded for value in values)
+    folded = folded and any(array.shape is not None for item in memory for array in arrays_in(item))
     return Derived(memory, folded or loose) if memory or loose else UNKNOWN
+
+
+def unknown_attribute(owner: object, name: str) -> object:
+    """`owner.name` where it is not known."""
+    if name in PLAIN_ATTRIBUTES:
+        return UNKNOWN
+    if isinstance(owner, Instance) and owner.attributes.keys() <= {_UNSEEN}:
+        owner = owner.attributes.setdefault(_UNSEEN, Stranger())
+    if isinstance(owner, Stranger) and name not in _VIEW_ATTRIBUTES:
+        return owner.part("attribute", name)
+    return made_of(owner)
+
+
+def unknown_item(owner: object, index: list[object]) -> object:
+    """`owner[index]` where it is not known; items of a stranger at different constants are different things."""
+    if not isinstance(owner, Stranger):
+        return made_of(owner)
+    if not all(isinstance(at, str) or (isinstance(at, int) and at >= 0) for at in index):
+        return made_of(owner)
+    item = owner
+    for at in index:
+        item = item.part("item", at)
+    return item
+
+
+def unpacked(value: object, count: int) -> list[object]:
+    """What the `count` names get that `value` is unpacked into."""
+    if isinstance(value, tuple | list) and len(value) == count:
+        return list(value)
+    if isinstance(value, Stranger):
+        return [value.part("item", at) for at in range(count)]
+    if (
+        isinstance(value, HostArray)
+        and len(value.shape or ()) > 1
+        and value.shape is not None
+        and value.shape[0] == count
+    ):
+        return [value.window([at]) for at in range(count)]
+    return [made_of(value) for _ in range(count)]
+
+
+def any_item(value: object) -> object:
+    """What one round of a loop over `value` gets."""
+    return value.part("round", object()) if isinstance(value, Stranger) else made_of(value)
 
 
 def held(value: object) -> Iterator[object]:
@@ -151,7 +221,7 @@ def held(value: object) -> Iterator[object]:
     elif isinstance(value, tuple):
         for item in value:
             yield from held(item)
-    elif isinstance(value, HostArray | list | dict | Instance):
+    elif isinstance(value, HostArray | list | dict | Instance | Stranger):
         yield value
 
 
@@ -163,6 +233,8 @@ def inside(value: object) -> tuple[object, ...]:
         return tuple(value)
     if isinstance(value, dict):
         return tuple(value.values())
+    if isinstance(value, Stranger):
+        return (value.array, *value.parts.values())
     return tuple(value.attributes.values()) if isinstance(value, Instance) else ()
 
 
@@ -218,3 +290,15 @@ def captured_names(scope: cst.CSTNode) -> frozenset[str]:
         if isinstance(at, cst.Lambda) and any(isinstance(below, cst.Call) for below in walk(at.body))
         for name in mentioned(at.body)
     )
+
+
+def hands_over(node: cst.FunctionDef) -> bool:
+    """Whether a call of the function gives what it returns: it is no generator, and no decorator changes it."""
+    plain = all(
+        isinstance(at.decorator, cst.Name | cst.Attribute) and (dotted(at.decorator) or "").endswith(_PLAIN_DECORATORS)
+        for at in node.decorators
+    )
+    return plain and node.asynchronous is None and not any(isinstance(at, cst.Yield) for at in walk(node.body))
+
+
+_PLAIN_DECORATORS = ("property", "staticmethod", "classmethod", "override", "final")

@@ -12,6 +12,7 @@ Worked example: after `a.resize(64)` the name `a` is something made of the array
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 
 import libcst as cst
@@ -19,10 +20,12 @@ import libcst as cst
 from tilecheck.frontend.fold import module_scope
 from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside, made_of, mentioned
 from tilecheck.frontend.launch_objects import Activation
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Resolve, parameters
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Resolve, parameters
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import Derived, HostArray
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
+# Modules whose names are known for what they are, or lead to no array of the program.
+_LIBRARIES = sys.stdlib_module_names | {"numba", "numpy", "cupy", "torch", "tilecheck", "cuda", "pytest", "builtins"}
 _REBOUND = re.compile(r"(?:^|[:;])[ \t]*(?:global|nonlocal)[ \t]+([\w, \t]+)", re.MULTILINE)
 
 
@@ -34,6 +37,8 @@ class HostMemory(ABC):
         self.tainted: set[int] = set()
         self.moved: dict[int, tuple[HostArray, ...]] = {}
         self.spoiled: dict[int, object] = {}
+        self.strangers: dict[object, Stranger] = {}
+        self.modules: list[Stranger] = []
         self.classes_changed = False
         self.stack: list[Activation] = [Activation(self.module, {}, None, None)]
         found = _REBOUND.findall(source.text)
@@ -50,9 +55,14 @@ class HostMemory(ABC):
 
     def lookup(self, name: str) -> object:
         """The value of `name` here and now."""
-        if name in self.rebound:
-            return UNKNOWN
-        found = self._bound(name)
+        found = UNKNOWN if name in self.rebound else self._bound(name)
+        if found is UNKNOWN and not self.is_builtin(name):
+            return self.strangers.setdefault(name, Stranger())
+        if isinstance(found, Ref) and found.path.lstrip(".").partition(".")[0] not in _LIBRARIES:
+            stranger = self.strangers.setdefault(found, Stranger())
+            if "." not in found.path.lstrip("."):
+                self.modules.append(stranger)
+            return stranger
         if not isinstance(found, FunctionValue) and self._is_captured(name):
             self.disturb(found)
         return self.fresh(found)
@@ -97,7 +107,7 @@ class HostMemory(ABC):
                 return Derived((value, *self.moved[value.buffer]), folded=True)
             return value.vague() if value.buffer in self.tainted else value
         if isinstance(value, list | dict) and id(value) in self.spoiled:
-            return made_of(*arrays_in(value), folded=True)
+            return made_of(value, *arrays_in(value), folded=True)
         if not isinstance(value, tuple | list | dict | Instance) or id(value) in done:
             return value
         done.add(id(value))

@@ -22,13 +22,14 @@ class Jitted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Configured:
-    """`kernel[grid, block, stream, shared]` or `kernel.forall(n)`, not yet called."""
+    """`kernel[grid, block, stream, shared]` or `kernel.forall(n)`, not yet called; `given` are arguments that it has."""
 
     function: FunctionValue
     grid: object
     block: object
     dynamic: object
     forall: object = UNKNOWN
+    given: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,21 +10,29 @@ values unknown, never wrong); contents of an array are forgotten once something 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
-from tilecheck.frontend.launch_effects import arrays_in, bound_by_pattern, made_of, mentioned
+from tilecheck.frontend.launch_effects import (
+    any_item,
+    arrays_in,
+    bound_by_pattern,
+    hands_over,
+    made_of,
+    mentioned,
+    unpacked,
+)
+from tilecheck.frontend.launch_entries import functions, is_main_guard, is_number, parametrized, required
 from tilecheck.frontend.launch_objects import Activation, Seen, Stop
-from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, imported_names, same
+from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, imported_names, same, settled
 from tilecheck.frontend.launch_values import FUEL
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Scope, parameters
-from tilecheck.ir.host_array import Derived, HostArray
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 _DEPTH = 6
 _MAX_ROUNDS = 64
-_MAX_CALLS = 32
 # Rounds of a loop after which what it may do to values from outside is known.
 _ROUNDS_TO_SETTLE = 3
 
@@ -50,11 +58,11 @@ class HostRun(HostStates):
 
     def _all_functions(self) -> None:
         for needs_arguments in (False, True):
-            for scope, node in _functions(self.module):
+            for scope, node in functions(self.module):
                 if (
                     self.kernel_of(FunctionValue(node, scope)) is not None
                     or node in self.called
-                    or bool(_required(node)) != needs_arguments
+                    or bool(required(node)) != needs_arguments
                 ):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
@@ -74,31 +82,15 @@ class HostRun(HostStates):
         if isinstance(scope.node, cst.ClassDef) and parameters(node):
             cls = ClassValue(scope.node, scope)
             owner = Instance(cls)
+            made = scope.own("__init__") if "__init__" in scope.bindings else UNKNOWN
+            if isinstance(made, FunctionValue) and made.node is not node:
+                self.call_function(made, [owner], {})
             setup = scope.own("setUp") if "setUp" in scope.bindings else UNKNOWN
             if isinstance(setup, FunctionValue) and setup.node is not node:
                 self.call_function(setup, [owner], {})
             arguments.append(owner)
-        for given in self._parametrized(function):
+        for given in parametrized(function):
             self.call_function(function, arguments, given)
-
-    def _parametrized(self, function: FunctionValue) -> list[dict[str, object]]:
-        """The arguments that `pytest.mark.parametrize` passes, one dict per call; one empty dict without it."""
-        calls: list[dict[str, object]] = [{}]
-        for decorator in function.node.decorators:
-            call = decorator.decorator
-            if not isinstance(call, cst.Call) or len(call.args) < 2:
-                continue
-            if fold(call.func, function.scope.lookup) != Ref("pytest.mark.parametrize"):
-                continue
-            names, values = (fold(argument.value, function.scope.lookup) for argument in call.args[:2])
-            listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-            if not isinstance(listed, list | tuple) or not isinstance(values, list | tuple):
-                continue
-            rows = [value if len(listed) > 1 else (value,) for value in values]
-            if len(calls) * len(rows) > _MAX_CALLS or not all(isinstance(row, tuple | list) for row in rows):
-                continue
-            calls = [{**given, **dict(zip(listed, row, strict=False))} for given in calls for row in rows]
-        return calls
 
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
@@ -110,14 +102,17 @@ class HostRun(HostStates):
         for place, param in enumerate(parameters(function.node)):
             name = param.name.value
             if place < len(args):
-                names[name] = args[place]
+                given = args[place]
             elif name in kwargs:
-                names[name] = kwargs[name]
+                given = kwargs[name]
             else:
-                names[name] = UNKNOWN if param.default is None else fold(param.default, function.scope.lookup)
-        for extra in (function.node.params.star_arg, function.node.params.star_kwarg):
-            if isinstance(extra, cst.Param):
-                names[extra.name.value] = UNKNOWN
+                given = UNKNOWN if param.default is None else fold(param.default, function.scope.lookup)
+            names[name] = Stranger() if given is UNKNOWN and not is_number(param) else given
+        star, double = function.node.params.star_arg, function.node.params.star_kwarg
+        if isinstance(star, cst.Param):
+            names[star.name.value] = tuple(args[len(names) :]) or Stranger()
+        if isinstance(double, cst.Param):
+            names[double.name.value] = {key: value for key, value in kwargs.items() if key not in names} or Stranger()
         outer = next((at for at in reversed(self.stack) if at.scope is function.scope), None)
         activation = Activation(function.scope.child(function.node), names, outer, function.name)
         self.stack.append(activation)
@@ -128,6 +123,9 @@ class HostRun(HostStates):
             pass
         finally:
             self.stack.pop()
+        if not hands_over(function.node):
+            own = self.strangers.setdefault(function.node, Stranger()) if function.node.decorators else None
+            return made_of(own, *activation.names.values(), *activation.returned, folded=True)
         first, *rest = activation.returned or [UNKNOWN]
         return first if all(same(first, other) for other in rest) else made_of(first, *rest)
 
@@ -153,10 +151,10 @@ class HostRun(HostStates):
             case cst.Assign(targets=targets, value=value):
                 result = self.value(value)
                 for target in targets:
-                    self._store(target.target, result)
+                    self.store(target.target, result)
             case cst.AnnAssign(target=target, value=given):
                 if given is not None:
-                    self._store(target, self.value(given))
+                    self.store(target, self.value(given))
             case cst.AugAssign(target=target, operator=op, value=value):
                 self._augmented(target, op, self.value(value))
             case cst.Return(value=value):
@@ -171,7 +169,7 @@ class HostRun(HostStates):
             case cst.Assert(test=test):
                 self._guard(test, self.value(test))
             case cst.Del(target=target):
-                self._store(target, UNKNOWN)
+                self.store(target, UNKNOWN)
             case cst.Import() | cst.ImportFrom():
                 for name in imported_names(node) & self.here.names.keys():
                     self.here.names[name] = UNKNOWN
@@ -184,23 +182,23 @@ class HostRun(HostStates):
         if isinstance(old, HostArray | list | dict | Derived):
             self.put_in(old, value)
         elif isinstance(target, cst.Name | cst.Attribute):
-            self._store(target, binary(plain, old, value))
+            self.store(target, binary(plain, old, value))
         else:
-            self._store(target, UNKNOWN)
+            self.store(target, UNKNOWN)
 
-    def _store(self, target: cst.BaseExpression, value: object) -> None:
+    def store(self, target: cst.BaseExpression, value: object) -> None:
         match target:
             case cst.Name(value=name):
-                self.here.names[name] = value
+                self.here.names[name] = Stranger() if value is UNKNOWN else value
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 starred = any(isinstance(element, cst.StarredElement) for element in elements)
-                known = isinstance(value, tuple | list) and len(value) == len(elements) and not starred
-                for index, element in enumerate(elements):
-                    self._store(element.value, value[index] if known else made_of(value))  # type: ignore[index]
+                parts = [made_of(value) for _ in elements] if starred else unpacked(value, len(elements))
+                for element, part in zip(elements, parts, strict=True):
+                    self.store(element.value, part)
             case cst.Attribute(value=base, attr=cst.Name(value=name)):
                 owner = self.value(base)
                 if isinstance(owner, Instance):
-                    owner.attributes[name] = value
+                    owner.attributes[name] = Stranger() if value is UNKNOWN else value
                 else:
                     if isinstance(owner, ClassValue):
                         owner.scope.forget(name)
@@ -222,7 +220,7 @@ class HostRun(HostStates):
                 for item in node.items:
                     value = self.value(item.item)
                     if item.asname is not None and isinstance(item.asname.name, cst.BaseExpression):
-                        self._store(item.asname.name, value)
+                        self.store(item.asname.name, value)
                 self._suite(node.body.body)
             case cst.Try() | cst.TryStar():
                 self._try(node)
@@ -252,7 +250,7 @@ class HostRun(HostStates):
             other = (node.orelse,)
         elif node.orelse is not None:
             other = node.orelse.body.body
-        if _is_main_guard(node.test):
+        if is_main_guard(node.test):
             self._suite(node.body.body)
         elif test is None or isinstance(test, int | float | str | tuple):
             self._suite(node.body.body if test else other)
@@ -339,12 +337,12 @@ class HostRun(HostStates):
     def _for(self, node: cst.For) -> None:
         sequence = self.value(node.iter)
         if not isinstance(sequence, tuple | list | range) or len(sequence) > _MAX_ROUNDS:
-            self._unknown_loop(node, node.body.body)
+            self._unknown_loop(node, node.body.body, sequence)
             return
         self.loops.append(Loop())
         completed = True
         for item in list(sequence):
-            self._store(node.target, item)
+            self.store(node.target, item)
             completed = self._round(node.body.body)
             if not completed:
                 break
@@ -366,45 +364,43 @@ class HostRun(HostStates):
         self._leave(completed=True)
         self._unknown_loop(node, node.body.body)
 
-    def _unknown_loop(self, node: cst.For | cst.While, body: object) -> None:
-        """Run a body once as any of its rounds: all that the loop may change is unknown in it and after it."""
+    def _unknown_loop(self, node: cst.For | cst.While, body: object, sequence: object = UNKNOWN) -> None:
+        """Run a body as any of its rounds: of what the loop may change only the memory is known in it and after it.
+
+        A variable that a round assigns may hold, at the start of any round, what it held before the loop or after a
+        round. Variables whose arrays only trade places hold different ones at any time.
+        """
         changed, attributes = assigned_names(node)
-        self.havoc(changed, attributes)
         self.taint(*(v for at in self.stack for v in at.names.values() if isinstance(v, HostArray | list)))
-        for _ in range(_ROUNDS_TO_SETTLE):
-            before = len(self.moved), len(self.spoiled), len(self.tainted)
+        slots, launches = self.slots(changed, attributes), len(self.seen)
+        start = [self.fresh(self.held_by(slot)) for slot in slots]
+        known: list[object] = [v if isinstance(v, HostArray | Stranger) else made_of(v) for v in start]
+        exits: list[State] = []
+        for number in range(_ROUNDS_TO_SETTLE):
+            del self.seen[launches:]
+            for slot, value in zip(slots, known, strict=True):
+                self.put(slot, value)
             self.loops.append(Loop())
             try:
-                self._round(body)
+                if isinstance(node, cst.For):
+                    self.store(node.target, self._item(node.iter, sequence))
+                again = self._round(body)
+            except Stop:
+                again = False
             finally:
-                self.loops.pop()
-            self.havoc(changed, attributes)
-            if before == (len(self.moved), len(self.spoiled), len(self.tainted)):
-                return
+                exits += self.loops.pop().breaks
+            after = [self.held_by(slot) for slot in slots] if again else known
+            known = settled(known, after, first=number == 0)
+        for slot, value in zip(slots, known, strict=True):
+            left = [ended for state in exits if not same(value, ended := state.held_by(slot))]
+            self.put(slot, made_of(value, *left) if left else value)
 
-
-def _required(node: cst.FunctionDef) -> list[str]:
-    """The parameters, `self` aside, that a call must give."""
-    return [p.name.value for p in parameters(node) if p.default is None and p.name.value not in ("self", "cls")]
-
-
-def _functions(scope: Scope) -> Iterator[tuple[Scope, cst.FunctionDef]]:
-    """The functions and methods of a module, not those nested in functions."""
-    body = scope.node.body if isinstance(scope.node, cst.Module) else scope.node.body.body
-    for node in _definitions(body):
-        if isinstance(node, cst.FunctionDef):
-            yield scope, node
-        else:
-            yield from _functions(scope.child(node))
-
-
-def _definitions(body: object) -> Iterator[cst.FunctionDef | cst.ClassDef]:
-    for node in body:  # type: ignore[attr-defined]
-        if isinstance(node, cst.FunctionDef | cst.ClassDef):
-            yield node
-        elif isinstance(node, cst.If | cst.Try):
-            yield from _definitions(node.body.body)
-
-
-def _is_main_guard(test: cst.BaseExpression) -> bool:
-    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
+    def _item(self, node: cst.BaseExpression, sequence: object) -> object:
+        """What any round of a loop over `node` gets."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and self.is_builtin(node.func.value):
+            items = [any_item(self.value(argument.value)) for argument in node.args]
+            if node.func.value == "zip":
+                return tuple(items)
+            if node.func.value == "enumerate" and items:
+                return (UNKNOWN, items[0])
+        return any_item(sequence)

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from tilecheck.frontend.launch_effects import bound_by_pattern, made_of
+from tilecheck.frontend.launch_effects import bound_by_pattern, held, made_of
 from tilecheck.frontend.launch_values import HostValues, KernelOf
 from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
+
+Slot = tuple[Instance | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class State:
 
     names: dict[str, object]
     objects: tuple[tuple[Instance, dict[str, object]], ...]
+
+    def held_by(self, slot: Slot) -> object:
+        """What the variable or attribute holds."""
+        owner, name = slot
+        found = [self.names] if owner is None else [attributes for other, attributes in self.objects if other is owner]
+        return found[0].get(name, UNKNOWN) if found else UNKNOWN
 
 
 @dataclass(slots=True)
@@ -74,13 +82,47 @@ class HostStates(HostValues):
             owner.attributes.clear()
             owner.attributes.update(merged)
 
-    def havoc(self, names: set[str], attributes: set[str]) -> None:
-        """Forget variables of the running function, and attributes of all objects, by name."""
-        for name in names:
-            self.here.names[name] = UNKNOWN
-        for owner in self.instances():
-            for name in attributes & owner.attributes.keys():
-                owner.attributes[name] = UNKNOWN
+    def slots(self, names: set[str], attributes: set[str]) -> list[Slot]:
+        """The variables of the running function and the attributes of objects in reach that have one of these names."""
+        owned = [(owner, name) for owner in self.instances() for name in sorted(attributes & owner.attributes.keys())]
+        return [*((None, name) for name in sorted(names)), *owned]
+
+    def held_by(self, slot: Slot) -> object:
+        """What the variable or attribute holds here and now."""
+        owner, name = slot
+        return (self.here.names if owner is None else owner.attributes).get(name, UNKNOWN)
+
+    def put(self, slot: Slot, value: object) -> None:
+        """Assign it."""
+        owner, name = slot
+        (self.here.names if owner is None else owner.attributes)[name] = Stranger() if value is UNKNOWN else value
+
+
+def settled(known: list[object], after: list[object], *, first: bool) -> list[object]:
+    """What variables may hold at the start of any round, if they held `known` at the start of one and `after` at its end.
+
+    In the `first` round it is seen which of them only trade places.
+    """
+    marked = [at for at, value in enumerate(known) if isinstance(value, Derived) and value.turn is not None]
+    places = [at for at, v in enumerate(known) if isinstance(v, HostArray | Stranger)] if first else marked
+    while True:
+        kept = [at for at in places if _once(after[at], known, places) and _once(known[at], after, places)]
+        if len(kept) == len(places):
+            break
+        places = kept
+    trading = [at for at in places if not (first and same(known[at], after[at]))]
+    if not first and len(trading) < len(marked):
+        trading = []
+    result = [old if same(old, new) else made_of(old, new) for old, new in zip(known, after, strict=True)]
+    arrays = tuple(part for at in trading for part in held(known[at]))
+    token = object()
+    for number, at in enumerate(trading):
+        result[at] = Derived(arrays, turn=(token, number)) if first else known[at]
+    return result
+
+
+def _once(value: object, values: list[object], places: list[int]) -> bool:
+    return sum(same(value, values[at]) for at in places) == 1
 
 
 def agreed(versions: list[dict[str, object]]) -> dict[str, object]:
@@ -100,6 +142,8 @@ def same(a: object, b: object) -> bool:
         return True
     if isinstance(a, HostArray) and isinstance(b, HostArray):
         return a == b
+    if isinstance(a, Derived) and isinstance(b, Derived) and a.turn is not None:
+        return a.turn == b.turn
     return type(a) is type(b) and isinstance(a, int | float | str | tuple | list | Ref) and a == b
 
 

@@ -7,7 +7,7 @@ happened to arrays and containers meanwhile is kept by `launch_memory.py`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -17,11 +17,13 @@ from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_effects import (
     READING_BUILTINS,
     Effect,
+    any_item,
     bound_by_expressions,
     effect,
     made_of,
     mentioned,
     outcome,
+    unpacked,
     walk,
 )
 from tilecheck.frontend.launch_memory import HostMemory
@@ -37,12 +39,15 @@ from tilecheck.frontend.scopes import (
     parameters,
 )
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import Derived, HostArray
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 FUEL = 20_000
 # The decorator's options of a kernel, None for a function that is none; `block` says that it has a launch contract.
 KernelOf = Callable[[FunctionValue], Mapping[str, object] | None]
 _MOST_ROUNDS = 1024
+_MOST_ARGUMENTS = 32
+# Builtins that lead to any variable in reach.
+_REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec"})
 
 
 class HostValues(HostMemory):
@@ -58,6 +63,10 @@ class HostValues(HostMemory):
     @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
+
+    @abstractmethod
+    def store(self, target: cst.BaseExpression, value: object) -> None:
+        """Assign `value` to `target`."""
 
     # ---- expressions
 
@@ -82,6 +91,10 @@ class HostValues(HostMemory):
                 if isinstance(part, cst.FormattedStringExpression):
                     self.value(part.expression)
             return UNKNOWN
+        if isinstance(node, cst.Attribute):
+            owner = self.value(node.value)
+            read = attribute_of(owner, node.attr.value)
+            return self.call_function(read.function, [read.owner], {}) if isinstance(read, Method) else made_of(owner)
         if isinstance(node, cst.ListComp | cst.GeneratorExp):
             items = self._comprehension(node)
             if items is not None:
@@ -91,11 +104,41 @@ class HostValues(HostMemory):
             if isinstance(node.target, cst.Name):
                 self.here.names[node.target.value] = made
             return made
+        inner = self._once(node)
         values = [self.lookup(name) for name in sorted(mentioned(node))]
         if any(self._opaque(at) for at in walk(node)):
             self.disturb(*values)
             values = [self.lookup(name) for name in sorted(mentioned(node))]
-        return made_of(*values)
+        return made_of(*values, *inner)
+
+    def _once(self, node: cst.BaseExpression) -> list[object]:
+        """The values of the parts of `node` that may be evaluated any number of times, for the launches in them."""
+        outside = dict(self.here.names)
+        made: list[object] = []
+        match node:
+            case cst.IfExp(body=body, orelse=other):
+                made = [self.value(body), self.value(other)]
+            case cst.BooleanOperation(right=right):
+                made = [self.value(right)]
+            case cst.Await(expression=waited) | cst.Yield(value=cst.BaseExpression() as waited):
+                return [self.value(waited)]
+            case cst.Lambda(params=params, body=body):
+                listed = (*params.posonly_params, *params.params, *params.kwonly_params)
+                self.here.names.update({param.name.value: Stranger() for param in listed})
+                made = [self.value(body)]
+            case cst.ListComp() | cst.GeneratorExp() | cst.SetComp() | cst.DictComp():
+                loop: cst.CompFor | None = node.for_in
+                while loop is not None:
+                    self.store(loop.target, any_item(self.value(loop.iter)))
+                    made += [self.value(condition.test) for condition in loop.ifs]
+                    loop = loop.inner_for_in
+                made += [
+                    self.value(part)
+                    for part in ((node.key, node.value) if isinstance(node, cst.DictComp) else (node.elt,))
+                ]
+        self.here.names.clear()
+        self.here.names.update(outside)
+        return made
 
     def _opaque(self, node: cst.CSTNode) -> bool:
         """Whether `node`, of which it is not known if it runs, may change a value that it mentions."""
@@ -146,6 +189,10 @@ class HostValues(HostMemory):
             callee = self._function(func)
         if isinstance(callee, Configured):
             return self._launch(callee, node)
+        if isinstance(callee, Ref) and callee.path == "functools.partial" and node.args:
+            first = self.value(node.args[0].value)
+            if isinstance(first, Configured):
+                return replace(first, given=(*first.given, *self._launch_arguments(node.args[1:])))
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
             return self._jitted(node)
         if isinstance(callee, Ref) and callee.path == "cuda.tile.launch":
@@ -153,6 +200,8 @@ class HostValues(HostMemory):
         contracted = self._contracted(callee, node)
         if contracted is not None:
             return contracted
+        if any(owner is module for module in self.modules):
+            owner = None
         positional, keyword = self._arguments(node)
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
@@ -177,6 +226,10 @@ class HostValues(HostMemory):
         loose = any(isinstance(value, Derived) and value.folded for value in values)
         if loose and isinstance(result, HostArray) and result.shape is None:
             result = UNKNOWN
+        if isinstance(func, cst.Name) and func.value in _REFLECTION and self.is_builtin(func.value):
+            values = (*values, *(value for at in self.stack for value in at.names.values()))
+        if result is UNKNOWN and "copy" in keyword:
+            return made_of(owner, *values)
         if result is UNKNOWN or "out" in keyword or "to" in keyword:
             result = outcome(callee, owner, name, tuple(self.fresh(value) for value in values))
         return result.vague() if stale and isinstance(result, HostArray) else result
@@ -283,15 +336,21 @@ class HostValues(HostMemory):
         return Configured(kernel, grid, block, dynamic)
 
     def _launch(self, configured: Configured, node: cst.Call) -> object:
+        self._see(configured, node, (*configured.given, *self._launch_arguments(node.args)))
+        return None
+
+    def _launch_arguments(self, nodes: Sequence[cst.Arg]) -> list[object]:
         arguments: list[object] = []
-        for argument in node.args:
+        for argument in nodes:
             value = self.value(argument.value)
             if argument.star == "*":
-                arguments.extend(value if isinstance(value, tuple | list) else [made_of(value)] * 32)
+                if not isinstance(value, tuple | list) and argument is not nodes[-1]:
+                    rest = [self.value(at.value) for at in nodes]
+                    return [made_of(*arguments, *rest) for _ in range(_MOST_ARGUMENTS)]
+                arguments.extend(value if isinstance(value, tuple | list) else unpacked(value, _MOST_ARGUMENTS))
             elif isinstance(value, Ref) or argument.keyword is None:
                 arguments.append(value)
-        self._see(configured, node, tuple(arguments))
-        return None
+        return arguments
 
     def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
         """Note a launch; what it gets may have been written afterwards."""

@@ -19,7 +19,7 @@ from tilecheck.frontend.launch_run import HostRun
 from tilecheck.frontend.numba import Found, decorated, find
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import Derived, HostArray
+from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 Extents3 = tuple[int | None, int | None, int | None]
 Argument = HostArray | int | float | bool | None
@@ -32,7 +32,7 @@ class Launch:
     `grid` and `block` are in x, y, z; an entry, or all of it, is None where it is not known. An argument is a
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
-    array whose elements may share memory with one another.
+    array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
     """
 
     kernel: Span
@@ -44,10 +44,17 @@ class Launch:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     forall: int | None = None
     entangled: tuple[tuple[str, str], ...] = ()
+    twins: tuple[tuple[str, str], ...] = ()
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
         return {name: value for name, value in self.arguments.items() if isinstance(value, HostArray)}
+
+    def sharing(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of arguments that are known to be on one buffer of the device."""
+        listed = [(name, value.buffer) for name, value in self.arrays().items() if not value.host]
+        pairs = [(a, b) for at, (a, one) in enumerate(listed) for b, two in listed[at + 1 :] if one == two]
+        return (*pairs, *self.twins)
 
 
 def overlap(a: HostArray, b: HostArray) -> bool | None:
@@ -124,7 +131,7 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         else:
             arguments.append((name, type(value), repr(value)))
     extents = (launch.grid, launch.block, launch.dynamic_shared)
-    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled)
+    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled, launch.twins)
 
 
 def _launch(seen: Seen, source: Source) -> Launch:
@@ -146,7 +153,14 @@ def _launch(seen: Seen, source: Source) -> Launch:
         arguments=arguments,
         forall=seen.forall if isinstance(seen.forall, int) else None,
         entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
+        twins=_twins(list(zip(names, seen.arguments, strict=False))),
     )
+
+
+def _twins(arguments: list[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
+    """The pairs of arguments that are one value, of which it is not known what it is."""
+    loose = [(name, value) for name, value in arguments if isinstance(value, Derived | Stranger)]
+    return tuple((a, b) for at, (a, one) in enumerate(loose) for b, two in loose[at + 1 :] if one is two)
 
 
 def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -156,10 +170,21 @@ def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     listed = list(arguments.items())
     for place, (name, value) in enumerate(listed):
         for other, with_value in listed[place + 1 :]:
-            derived = isinstance(value, Derived) or isinstance(with_value, Derived)
-            if derived and not reach[name].isdisjoint(reach[other]):
+            loose = isinstance(value, Derived | Stranger) or isinstance(with_value, Derived | Stranger)
+            if (
+                loose
+                and value is not with_value
+                and not _trade_places(value, with_value)
+                and not reach[name].isdisjoint(reach[other])
+            ):
                 found.append((name, other))
     return tuple(found)
+
+
+def _trade_places(value: object, other: object) -> bool:
+    """Whether the two hold different ones of the same arrays."""
+    turns = [at.turn for at in (value, other) if isinstance(at, Derived) and at.turn is not None]
+    return len(turns) == 2 and turns[0][0] is turns[1][0] and turns[0][1] != turns[1][1]
 
 
 def extents(value: object) -> Extents3:

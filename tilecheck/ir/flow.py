@@ -105,7 +105,7 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
     """Where objects are made; `name` is what the user would call one. `scope` is the graph scope around, as written, and
-    `in_async` says that the function around can `await`.
+    `in_async` says that the function around can `await`; `inner` as in `Instr`.
     """
 
     kind: Kind
@@ -113,11 +113,15 @@ class Site:
     span: Span
     scope: str = ""
     in_async: bool = False
+    inner: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Instr:
+    """`inner` is where the instruction stands, if that is in a function that is read at a call of it, which is `span`."""
+
     span: Span
+    inner: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -84,8 +84,11 @@ class HostArray:
             step = None if step is None or extent is None else step * extent
         return tuple(reversed(result))
 
-    def fresh(self, *, host: bool = True) -> HostArray:
-        """A copy in a buffer of its own; whether it keeps the layout of what is not row-major is not known."""
+    def fresh(self, *, host: bool | None = None) -> HostArray:
+        """A copy in a buffer of its own, on the same side unless stated; whether it keeps the layout of what is not
+        row-major is not known.
+        """
+        host = self.host if host is None else host
         if self.contiguous() or self.shape is None or len(self.shape) == 1:
             kept = self.contiguous() or self.shape is not None
             return HostArray(self.shape, self.dtype, self.contents if kept else None, host)
@@ -174,11 +177,28 @@ class HostArray:
 class Derived:
     """Something made of `values` in a way that is not known: a view, a copy, a container of them, or a number.
 
-    `folded` says that elements of it may share memory with one another.
+    `folded` says that elements of it may share memory with one another. `turn` is set for one of several names that hold
+    the same arrays in an order that is not known: the object is common to them, the number tells them apart.
     """
 
     values: tuple[object, ...]
     folded: bool = False
+    turn: tuple[object, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stranger:
+    """Something of which only its source is known: a parameter, or what an unknown call gives.
+
+    `parts` are its attributes and items by constant names; different ones are taken for different things.
+    """
+
+    array: HostArray = field(default_factory=lambda: HostArray(None, host=False))
+    parts: dict[object, Stranger] = field(default_factory=dict)
+
+    def part(self, kind: str, key: object) -> Stranger:
+        """The attribute or item `key`, the same one each time."""
+        return self.parts.setdefault((kind, key), Stranger())
 
 
 DTYPES = {

@@ -78,8 +78,8 @@ def _underline(source: str, span: Span) -> tuple[int, int]:
 
 
 def _visible(source: str) -> str:
-    """`source` without characters that would move the cursor: tabs as four blanks, controls as a replacement."""
-    spaced = source.replace("\t", "    ")
+    """`source` without its end and without characters that would move the cursor: tabs as four blanks, controls replaced."""
+    spaced = source.rstrip("\r\n").replace("\t", "    ")
     return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) == "Cc" else char for char in spaced)
 
 

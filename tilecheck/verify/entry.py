@@ -195,6 +195,17 @@ def _share_buffers(run: Run, env: dict[str, Value], launch: Launch) -> None:
                 _either(run, name, other)
             elif overlap(one, two) is not False:
                 _windows(run, env, (name, one), (other, two))
+    for name, other in launch.twins:
+        one_view, two_view = env.get(name), env.get(other)
+        if isinstance(one_view, View) and isinstance(two_view, View):
+            if len(one_view.axes) == len(two_view.axes):
+                env[other] = one_view
+                run.arrays[other] = run.arrays[name]
+                _either(run, name, other)
+            else:
+                for array in (run.arrays[name], run.arrays[other]):
+                    why = f"`{name}` and `{other}` are one array"
+                    run.gap(why, run.kernel.body[0], Property.RACE_FREE, array=array)
     for name, other in launch.entangled:
         if not (isinstance(env.get(name), View) and isinstance(env.get(other), View)):
             continue

@@ -63,10 +63,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Two arguments of the launch at `launch` that are on one buffer, as which its threads do not race."""
+
+    launch: Span
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
 class SimtReport:
     """One SIMT kernel after proof: a verdict per property, what was assumed, what was refuted, and why it holds.
 
-    `faults` are refusals of the kernel's own contract; `same_value` are stores by which threads meet with one value.
+    `faults` are refusals of the kernel's own contract; `same_value` are stores by which threads meet with one value;
+    `together` are arguments on one buffer that were proved to get along.
     """
 
     kernel: Kernel
@@ -77,6 +87,7 @@ class SimtReport:
     unsafe: bool = False
     faults: tuple[Fault, ...] = ()
     same_value: tuple[Place, ...] = ()
+    together: tuple[Together, ...] = ()
 
     @property
     def annotated(self) -> bool:
@@ -160,4 +171,10 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
             *(call_sites.broken(kernel, launches, needed) if kernel.track == "simt" else ()),
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
+        tuple(
+            Together(launch.span, first, second)
+            for launch, proof in zip(wanted, proofs, strict=True)
+            if launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
+            for first, second in launch.sharing()
+        ),
     )

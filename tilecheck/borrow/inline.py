@@ -1,0 +1,132 @@
+"""Functions without a contract of their own, read where they are called: lambdas, and small helpers whose signature says
+nothing about tensors.
+
+A helper that is annotated is its signature. One that is not has none, and is read like a plain kernel: its body says
+what it borrows, returns and leaves in flight. That is done for bodies without an early way out and without code that
+runs at another time; any other helper stays code that is not read.
+
+Invariant: reading a body at a call adds no finding that the body has by itself, and none that needs more than one call
+to show. What breaks is told at the call, by the names that the caller uses.
+
+Worked example: with
+
+    def begin(z, x):
+        return copy(z.partition(8), x).run()
+
+the call `r = begin(a, b)` starts an op on `a` and `b` that `r` is the running form of, and reading `a` before `r.wait()`
+is *use-in-flight* at the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow.context import Operand, Reading
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import NOTHING, Closure, Nothing
+from tilecheck.ir import host as ir
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+MOST_NESTED = 4
+"""How deep calls are read in calls."""
+
+MOST_READ = 100
+"""How many calls of one function are read."""
+
+
+def read_call(
+    low: Expressions, node: ir.Call, closure: Closure, name: str | None, first: Operand | None = None
+) -> Operand | None:
+    """The call `node` of a function as its body; `first` is what a method is called on, `name` what the user calls the
+    result. None if that cannot be read.
+    """
+    params = closure.node.params[1:] if first is not None else closure.node.params
+    args = _by_param(params, node)
+    if args is None or not may_be_read(low, closure.node):
+        return None
+    operands = {param: (low.expr(arg), arg) for param, arg in args.items()}
+    if first is not None:
+        operands[closure.node.params[0].name] = (first, node.func)
+    return read_body(low, node, closure, operands, name)
+
+
+def may_be_read(low: Expressions, called: ir.Lambda | ir.Function) -> bool:
+    """Whether the body can be read here."""
+    if called in low.inlined or len(low.inlined) >= MOST_NESTED or len(low.called) > MOST_READ:
+        return False
+    return isinstance(called, ir.Lambda) or _is_closed(low, called)
+
+
+def read_body(
+    low: Expressions, node: ir.Call, closure: Closure, given: dict[str, tuple[Operand, ir.Expr]], name: str | None
+) -> Operand:
+    """The body of a function that `node` calls, with what each parameter is `given`."""
+    called = closure.node
+    own: dict[str, str] = {}
+    for param, (operand, arg) in given.items():
+        own[param] = low.object_of(operand, arg)
+        low.env[own[param]] = operand.value
+    if isinstance(called, ir.Lambda):
+        with low.reading(Reading(called, low.at or node.span, {**closure.renamed, **own}, low.called_as)):
+            return low.expr(called.body)
+    for local in low.program.local(called) - own.keys():
+        own[local] = low.temp()
+        low.env[own[local]] = NOTHING
+    with _told_at(low, node, called, own, name):
+        *body, last = called.body
+        if not isinstance(last, ir.Return):
+            low.statements(called.body)
+            return Operand(None)
+        low.statements(tuple(body))
+        return low.expr(last.value, name) if last.value is not None else Operand(None)
+
+
+@contextmanager
+def _told_at(
+    low: Expressions, node: ir.Call, called: ir.Function, own: dict[str, str], name: str | None
+) -> Iterator[None]:
+    """What the body does is told at the call; the faults that it has by itself are told where it stands."""
+    mark, opened, shown = len(low.faults), len(low.opened), len(low.shown)
+    what = low.called_as or (name or spell(node), spell(node))
+    with low.reading(Reading(called, low.at or node.span, own, what)):
+        yield
+    del low.faults[mark:], low.opened[opened:], low.shown[shown:]
+
+
+def _by_param(params: tuple[ir.HostParam, ...], node: ir.Call) -> dict[str, ir.Expr] | None:
+    """The argument of each parameter, a constant default where there is none; None if they do not fit."""
+    if any(arg.star for arg in node.args):
+        return None
+    found: dict[str, ir.Expr] = {}
+    places = [param.name for param in params if param.kind == "plain"]
+    for at, arg in enumerate(node.args):
+        key = arg.name if arg.name is not None else places[at] if at < len(places) else None
+        if key is None or key in found:
+            return None
+        found[key] = arg.value
+    names = {param.name for param in params}
+    for param in params:
+        if param.name not in found:
+            if not isinstance(param.default, ir.Const):
+                return None
+            found[param.name] = param.default
+    return found if found.keys() == names else None
+
+
+def _is_closed(low: Expressions, called: ir.Function) -> bool:
+    """Whether the variables of `called` mean the same at the call: its own, constants of the file, and for a function
+    that is defined in the caller, those of the caller.
+    """
+    if called.full is None:
+        return True
+    own = low.program.local(called)
+    own_file = low.program.definitions.get(called.full) is called
+    free = [name for name in ir.walk(*called.body) if isinstance(name, ir.Name) and name.full is None]
+    return all(
+        name.id in own or (own_file and name.id not in low.env and not isinstance(low.known(name), Nothing))
+        for name in free
+    )

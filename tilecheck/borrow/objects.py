@@ -1,0 +1,121 @@
+"""Objects of classes that the checked files define: what making one keeps, what its methods borrow.
+
+A dataclass or a named tuple keeps its arguments in its fields, any other class what its `__init__` puts there, if that can
+be read. A method has the contract of its signature; one without a contract is read at its call (`inline.py`) where
+it cannot be overridden: where the class of the object is known, or the file has no subclass.
+
+Invariant: a class that is decorated, or has bases that are not read, keeps nothing.
+
+Worked example: after `pair = Pair(z, x)` the names `pair.z` and `z` are one place, and `copy(pair.z.partition(8), z)` gets
+it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilecheck.borrow.context import Operand
+from tilecheck.borrow.inline import read_call
+from tilecheck.borrow.launching import call_function
+from tilecheck.borrow.spell import spell
+from tilecheck.borrow.values import NOTHING, Array, Callee, Closure, Thing, Value
+from tilecheck.borrow.vocabulary import canonical
+from tilecheck.ir import flow
+from tilecheck.ir import host as ir
+from tilecheck.ir.flow import Kind
+
+if TYPE_CHECKING:
+    from tilecheck.borrow.lower_expr import Expressions
+
+
+def construct(low: Expressions, node: ir.Call, name: str | None) -> Operand | None:
+    """`Pair(z, x)` for a class of the checked files; None if it is none, or is not read."""
+    full = node.func.full if isinstance(node.func, ir.Name | ir.Attr) else None
+    cls = low.program.class_of(full) if full is not None else None
+    if cls is None or full is None:
+        return None
+    fields = _fields(cls)
+    if fields is not None:
+        return _filled(low, node, Thing(full, True), fields, _is_tuple(cls), name)
+    init = low.program.method(full, "__init__")
+    if init is None and not node.args:
+        if cls.bases:
+            low.emit(flow.Clobber(span=node.span))
+        return Operand(low.make(Kind.OTHER, name or spell(node), node.span), Thing(full, True))
+    if init is None or not isinstance(closure := low.program.callable(init), Closure | Callee):
+        return None
+    made = low.make(Kind.OTHER, name or spell(node), node.span)
+    body = closure if isinstance(closure, Closure) else Closure(init)
+    if not low.program.is_readable(init) or read_call(low, node, body, None, Operand(made, Thing(full, True))) is None:
+        return None
+    kept = {key.removeprefix(f"{made}."): value for key, value in low.env.items() if key.startswith(f"{made}.")}
+    known = tuple((field, _kind(value)) for field, value in kept.items() if field.isidentifier())
+    return Operand(made, Thing(full, True, known))
+
+
+def _filled(
+    low: Expressions, node: ir.Call, thing: Thing, fields: list[ir.Assign], is_tuple: bool, name: str | None
+) -> Operand | None:
+    """A new object with an argument in each field."""
+    names = [target.id for field in fields for target in field.targets if isinstance(target, ir.Name)]
+    if any(arg.star for arg in node.args) or len(node.args) > len(names):
+        return None
+    var = low.make(Kind.OTHER, name or spell(node), node.span)
+    known: list[tuple[str, Value]] = []
+    for at, arg in enumerate(node.args):
+        operand = low.expr(arg.value)
+        field = arg.name if arg.name is not None else names[at]
+        if operand.var is not None:
+            low.emit(flow.Put(var, f".{field}", operand.var, span=arg.span))
+            if is_tuple and field in names:
+                low.emit(flow.Put(var, f"[{names.index(field)}]", operand.var, span=arg.span))
+        known.append((field, _kind(operand.value)))
+    return Operand(var, replace(thing, fields=tuple(known)))
+
+
+def _kind(value: Value) -> Value:
+    """What stays true of a field when it is filled anew with a thing of its kind."""
+    return Array(value.library, pinned=value.pinned) if isinstance(value, Array) else value
+
+
+def _fields(cls: ir.Class) -> list[ir.Assign] | None:
+    """The fields that making an object of `cls` fills in their order; None if it does more than that."""
+    made = [decorator.func if isinstance(decorator, ir.Call) else decorator for decorator in cls.decorators]
+    plain = len(made) == 1 and canonical(made[0]) == "dataclasses.dataclass" and not cls.bases
+    if not plain and not (_is_tuple(cls) and not made):
+        return None
+    own = {part.name for part in cls.body if isinstance(part, ir.Function)}
+    if own & {"__init__", "__post_init__", "__new__"}:
+        return None
+    return [part for part in cls.body if isinstance(part, ir.Assign) and part.annotation is not None]
+
+
+def _is_tuple(cls: ir.Class) -> bool:
+    return len(cls.bases) == 1 and canonical(cls.bases[0].value) == "typing.NamedTuple"
+
+
+def call_method(low: Expressions, node: ir.Call, method: str, receiver: Operand, name: str | None) -> Operand | None:
+    """A method of an object whose class the checked files define; None if it is none, or is not read."""
+    thing = receiver.value
+    if not isinstance(thing, Thing):
+        return None
+    function = low.program.method(thing.cls, method)
+    if function is None or function.decorators or not function.params:
+        return None
+    value = low.program.callable(function)
+    if isinstance(value, Callee):
+        contract = replace(value.contract, params=value.contract.params[1:])
+        body = value.body if thing.exact else None
+        return call_function(low, node, Callee(contract, body), name, receiver)
+    if isinstance(value, Closure) and thing.exact:
+        return read_call(low, node, value, name, receiver)
+    return None
+
+
+def field_of(low: Expressions, thing: Thing, name: str) -> tuple[Kind, Value]:
+    """What is known of a field of `thing`."""
+    found = dict(thing.fields).get(name)
+    if found is not None:
+        return Kind.OTHER, found
+    return low.program.fields_of(thing.cls).get(name, (Kind.OTHER, NOTHING))
