@@ -139,17 +139,18 @@ def test_explain_with_resources() -> None:
     shown = invoke("explain", "k.py::double", *given).stdout
     assert "the dtype of `z` and `x`, `Real`, is f16 or f32" in shown
     assert "whose extents the tiles divide; BM=2048, Real=f16:" in shown
-    assert re.search(
-        r"sm_80  128 threads, \d+ registers a thread, nothing spilled, 0 bytes of static and 0 of dynamic", shown
-    )
-    assert re.search(
-        r"\d+ blocks a multiprocessor, \d+ threads, limited by threads:\n +threads +16 = 2048 // 128", shown
-    )
+    report = r"sm_80  (\d+) threads, \d+ registers a thread, nothing spilled, 0 bytes of static and 0 of dynamic"
+    told = re.search(report, shown)
+    assert told is not None
+    threads = int(told[1])
+    fit = rf"\d+ blocks a multiprocessor, 2048 threads, limited by threads:\n +threads +{2048 // threads} = 2048 // "
+    assert re.search(fit, shown)
     assert "how many blocks fit is not known for this architecture" in shown
     found = json.loads(invoke("explain", "k.py::double", "--format", "json", *given).stdout)
     assert found["name"] == "double" and found["resources"]["reason"] is None
     first, second = found["resources"]["architectures"]
-    assert (first["architecture"], first["threads"], first["spilled"], first["blocks"]) == ("sm_80", 128, 0, 16)
+    assert (first["architecture"], first["threads"], first["spilled"]) == ("sm_80", threads, 0)
+    assert first["blocks"] == 2048 // threads
     assert second["blocks"] is None and second["registers"] > 0
 
 
@@ -234,6 +235,31 @@ def test_resources_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "resources" not in invoke("explain", "k.py::double").stdout
     assert invoke("explain", "k.py::double", "--dim", "BM=64").exit_code == 2
     assert invoke("explain", "k.py::double", "--resources", "--dim", "BM").exit_code == 2
+
+
+TWO_FAULTS = """import cuda.tile as ct
+
+
+@ct.kernel
+def bad(x, z):
+    t = ct.load(x, index=(ct.bid(0),), shape=(3,))
+    ct.store(z, index=(0,), tile=t)
+"""
+
+
+def test_explain_shows_all_that_check_finds_in_a_kernel() -> None:
+    Path("faulty.py").write_text(TWO_FAULTS)
+    shown = invoke("explain", "faulty.py::bad").stdout
+    assert shown.count("error[") == invoke("check", "faulty.py").stdout.count("error[") == 2
+    assert "error[shape-mismatch]: a tile extent of 3" in shown and "error[data-race]" in shown
+
+
+def test_a_kernel_that_writes_around_its_partition_is_not_race_free_by_construction() -> None:
+    Path("k.py").write_text(ROWS + "\n\n@tc.kernel\ndef w(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, BM]) -> None:\n"
+                            "    z.store(z.load())\n    x.store(z.load())\n")  # fmt: skip
+    shown = invoke("explain", "k.py::w").stdout
+    assert "no two blocks or threads race: unknown\n  because it writes where it may not" in shown
+    assert "error[write-to-shared]" in shown
 
 
 def test_doctor_says_what_is_there() -> None:

@@ -56,7 +56,7 @@ def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
-        with pytest.raises(UsageError, match="is no folder"):
+        with pytest.raises(UsageError, match="there can be no kernel cache"):
             disk_cache.enable(path)
     assert disk_cache.folder() is None
 

@@ -24,3 +24,10 @@ def test_generated_pages_are_current() -> None:
 def test_the_stale_test_can_fail(tmp_path: Path) -> None:
     text = "a\n<!-- rules -->\nold\n<!-- /rules -->\nb\n"
     assert generator().between(text, "rules", "new\n") == "a\n<!-- rules -->\nnew\n<!-- /rules -->\nb\n"
+
+
+def test_everything_the_host_calls_is_described() -> None:
+    page = generator().host_page()
+    assert "| `zeros(*shape: int, dtype: type[E] = ...)` | `Tensor[Owned, E]` | A tensor of zeros" in page
+    assert "| `split(at: int, axis: int = 0)` |" in page
+    assert [line for line in page.splitlines() if line.startswith("| `") and line.endswith("|  |")] == []

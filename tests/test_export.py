@@ -21,7 +21,8 @@ from tilecheck_runtime.backends.tile_ir import compile as tile_ir
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, NotInstalled, compile_cubin, missing
 from tilecheck_runtime.backends.tile_ir.lower import lower
 from tilecheck_runtime.errors import LaunchRefused, UsageError
-from tilecheck_runtime.export import capability_of, exporting
+from tilecheck_runtime.export import exporting
+from tilecheck_runtime.resources import capability_of
 
 __all__ = ["kernels"]
 
@@ -129,7 +130,7 @@ def test_architectures_are_named_in_full() -> None:
         (10, 0),
         (12, 0),
     ]
-    with pytest.raises(UsageError, match="name it like `sm_90`"):
+    with pytest.raises(UsageError, match=r"known are .*sm_90"):
         capability_of("hopper")
 
 
@@ -167,7 +168,32 @@ def test_the_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, f"tilecheck: {script} launched no tile kernel\n")
     wrong = [w.replace("sm_90", "90") for w in command]
     done = subprocess.run(wrong, capture_output=True, text=True, env=os.environ, check=False)
-    assert done.returncode == 2 and "'90' is no architecture" in done.stderr
+    assert done.returncode == 2 and "`90` is no architecture" in done.stderr
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("text", "status", "says"),
+    [
+        ("raise ValueError('mine')\n", 1, ("Traceback", '  File "job.py", line 1, in <module>', "ValueError: mine")),
+        ("def f(:\n", 1, ('  File "job.py", line 1', "SyntaxError: invalid syntax")),
+        ("import sys\nsys.exit(3)\n", 3, ()),
+        (
+            SCRIPT.replace(".partition(64)", ""),
+            2,
+            ("tilecheck: job.py:6: `z` of `add` is `Mut` and wants a partition",),
+        ),
+    ],
+)
+def test_what_a_script_raises_is_shown_without_our_frames(
+    tmp_path: Path, text: str, status: int, says: tuple[str, ...]
+) -> None:
+    (tmp_path / "job.py").write_text(text)
+    command = [sys.executable, "-m", "tilecheck", "compile", "--arch", "sm_90", "--out", "k", "job.py", "256"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert all(word in done.stderr for word in says) and "tilecheck/cli" not in done.stderr
+    assert done.stderr.count("  File ") == ("  File " in "".join(says))
 
 
 def test_launches_are_recorded_with_what_they_compute() -> None:

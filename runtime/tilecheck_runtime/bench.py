@@ -73,7 +73,7 @@ class PairedTiming:
 
 
 def do_bench(work: Work, *, warm_up: float = WARM_UP, measured: float = MEASURED) -> Timing:
-    """Time `work`, see above; `warm_up` and `measured` are seconds. Its errors pass through."""
+    """The times that `work` takes, one per repetition; `warm_up` and `measured` are seconds. Its errors pass through."""
     (timing,) = _alternate((work,), warm_up, measured)
     return timing
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 import threading
 from dataclasses import dataclass, replace
@@ -44,7 +45,8 @@ _counts = Statistics()
 def enable(path: str | os.PathLike[str]) -> None:
     """Keep compiled kernels in folder `path`, which is made if it is not there.
 
-    Raises UsageError if the folder is not ours alone: what others can write, others could have compiled.
+    Raises UsageError if there can be no such folder, or if it is not ours alone: what others can write, others could
+    have compiled.
     """
     global _folder, _counts
     folder = Path(path)
@@ -52,9 +54,9 @@ def enable(path: str | os.PathLike[str]) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
     except OSError as error:
-        raise UsageError(
-            f"the kernel cache {folder} is no folder: {error.strerror}", "give the path of a folder"
-        ) from None
+        raise UsageError(f"there can be no kernel cache {folder}: {error.strerror}", "give another folder") from None
+    if not stat.S_ISDIR(about.st_mode):
+        raise UsageError(f"the kernel cache {folder} is not a folder", "give the path of a folder")
     if about.st_mode & 0o077 or (hasattr(os, "getuid") and about.st_uid != os.getuid()):
         raise UsageError(
             f"the kernel cache {folder} can be read or written by others (mode {about.st_mode & 0o777:o})",

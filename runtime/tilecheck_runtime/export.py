@@ -14,7 +14,6 @@ Invariant: what is exported has the key of the real call, because the same code 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.specialise import compile_for as through_tile_ir
 from tilecheck_runtime.backends.tile_ir.specialise import refused
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.resources import capability_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Exported:
 def exporting(architecture: str, folder: str | Path, only: Compiler | None = None) -> Iterator[list[Exported]]:
     """Export every kernel that is launched or compiled inside; the list grows as they come, each specialisation once.
 
-    `only` leaves out the kernels of the other compiler. Raises UsageError for an architecture that is no `sm_90` and for a
+    `only` leaves out the kernels of the other compiler. Raises UsageError for an architecture that the compiler does not know and for a
     folder that `disk_cache.enable` refuses, LaunchRefused inside for a kernel that the compiler it asks for does not take.
     """
     capability = capability_of(architecture)
@@ -72,14 +71,6 @@ def exporting(architecture: str, folder: str | Path, only: Compiler | None = Non
             disk_cache.disable()
         else:
             disk_cache.enable(before)
-
-
-def capability_of(architecture: str) -> tuple[int, int]:
-    """`sm_90` is (9, 0), `sm_120` is (12, 0). Raises UsageError for anything else."""
-    found = re.fullmatch(r"sm_(\d+)(\d)", architecture)
-    if found is None:
-        raise UsageError(f"{architecture!r} is no architecture", "name it like `sm_90`")
-    return int(found[1]), int(found[2])
 
 
 def export(

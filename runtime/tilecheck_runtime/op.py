@@ -51,6 +51,7 @@ from tilecheck_runtime.unique import Unique
 
 if TYPE_CHECKING:
     from tilecheck_runtime.graph import CudaGraph
+    from tilecheck_runtime.prepared import Prepared
 
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
@@ -191,6 +192,11 @@ class DeviceOp(Unique, Generic[R]):
         """Prepare the kernel for these arguments without running it. Only for launches."""
         self._close()
         raise OpError(f"{self._name} is no launch, there is nothing to compile")
+
+    def prepare(self, stream: Stream | None = None) -> Prepared:
+        """Check a launch once and make it ready to be repeated at the cost of the driver's own call. Only for launches."""
+        self._close()
+        raise OpError(f"{self._name} is no launch and cannot be prepared", "capture it: `op.graph().prepare()`")
 
     def discard(self) -> None:
         """Give the op up: it will not run, and what it held is free. Raises OpError if it has run or was used already."""

@@ -26,7 +26,7 @@ from tests.op_kernels import CASES, module_text
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.export import capability_of
+from tilecheck_runtime.resources import capability_of
 
 # As the device's allocator aligns.
 ALIGNED = 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,10 @@ from tilecheck.cli.ending import CannotRun
 from tilecheck.cli.resources import DEFAULT, Asked
 
 if TYPE_CHECKING:
+    from tilecheck.checked import Checked
     from tilecheck.frontend.launches import Launch
     from tilecheck.frontend.source import Source
+    from tilecheck.ir.kernel import Kernel
     from tilecheck.report.result import KernelSummary
     from tilecheck.verify.simt import SimtReport
     from tilecheck_runtime.resources import Taken
@@ -133,22 +136,33 @@ def _kernels_to_name(path: str) -> str:
     return f"{path} has {counted(len(kernels), 'kernel')}, name one: {names}"
 
 
+def _explain_findings(checked: Checked, kernel: Kernel) -> None:
+    """What `tilecheck check` says of the kernel, whatever found it."""
+    from tilecheck.judge import run_rules
+    from tilecheck.report.text import plain
+    from tilecheck.rules import RULES, rule_name
+
+    first, last = kernel.lines
+    faults = tuple(fault for fault in checked.faults if first <= fault.span.line <= last)
+    tile = tuple(report for report in checked.tile if report.kernel is kernel)
+    simt = tuple(report for report in checked.simt if report.kernel is kernel)
+    own = replace(checked, tile=tile, simt=simt, host=None, faults=faults)
+    lines = checked.text.splitlines()
+    for found in run_rules(own, [rule_name(rule) for rule in RULES]):
+        terminal.write("\n" + plain(found, lambda _: lines))
+
+
 def _explain_proof(report: SimtReport, path: str, text: str) -> None:
-    """What was seen to go wrong in a thread-level kernel, why the rest is safe, and which barriers are needed."""
+    """Why what is safe in a thread-level kernel is, and which barriers are needed."""
     from tilecheck.frontend.launches import read_launches
     from tilecheck.frontend.source import Source
     from tilecheck.modules import Modules
     from tilecheck.report.explain import proof_page
-    from tilecheck.report.text import plain
     from tilecheck.verify.necessity import barrier_notes
     from tilecheck.verify.simt import launches_of
-    from tilecheck.verify.wording import diagnose
 
     shown = read_launches(Source(path, text), Modules((os.curdir,)).importer(path))
     launches = launches_of(report.kernel, (*shown, *_launches_of(path)))
-    lines = text.splitlines()
-    for finding in report.findings:
-        terminal.write("\n" + plain(diagnose(finding, "error"), lambda _: lines))
     terminal.write(proof_page(report.notes, tuple(barrier_notes(report, launches, _BARRIER_SECONDS))))
 
 
@@ -176,6 +190,7 @@ def _explain_kernel(path: str, name: str, with_ir: bool, form: str, asked: Asked
         terminal.write(_json(summary, asked, measured))
         return
     terminal.write(kernel_page(summary))
+    _explain_findings(checked, kernel)
     for report in checked.simt:
         if report.kernel.name == name:
             _explain_proof(report, path, source.text)

@@ -5,12 +5,12 @@ Worked example: `at_least(c.size, a.size)` reads `c.size >= a.size`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Term
 from tilecheck.symbolic.smt_read import show
-from tilecheck.symbolic.smt_terms import ge
+from tilecheck.symbolic.smt_terms import conj, ge
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,24 @@ def words(term: Term) -> str:
     """A term in the grammar of conditions, without outer brackets."""
     text = show(term).replace("*", " * ")
     return text[1:-1] if text.startswith("(") and text.endswith(")") and term.kind == "lin" else text
+
+
+def equalities(conditions: Sequence[Condition]) -> list[Condition]:
+    """`conditions` with `a == b` for `a <= b` and `a >= b`."""
+    made: list[Condition] = []
+    done: set[Condition] = set()
+    for condition in conditions:
+        left, relation, right = condition.text.partition(" <= ")
+        twin = next(
+            (c for c in conditions if relation and c.text in (f"{left} >= {right}", f"{right} <= {left}")), None
+        )
+        if condition in done:
+            continue
+        if twin is not None:
+            done.add(twin)
+            condition = Condition(f"{left} == {right}", conj(condition.term, twin.term))
+        made.append(condition)
+    return [condition for condition in made if condition not in done]
 
 
 def unique(candidates: Iterator[Condition]) -> Iterator[Condition]:

@@ -61,9 +61,9 @@ class Conditions:
         suspect.conditions = tuple(c.text for c in fewest(run, formulas, self.found, self.given))
 
 
-def full_block(run: Run, suspect: Suspect) -> tuple[Condition, ...]:
-    """That the block has a thread for every element of the suspect's array, its last axis along x; () if the block is
-    known or the array's extents are not.
+def full_block(run: Run, suspect: Suspect, found: Sequence[Condition]) -> tuple[Condition, ...]:
+    """That the block has a thread for every element of the suspect's array, its last axis along x, or as many as `found`
+    lets it have; () if the block is known or the array's extents are not.
     """
     if suspect.array is None:
         return ()
@@ -71,7 +71,17 @@ def full_block(run: Run, suspect: Suspect) -> tuple[Condition, ...]:
     pairs = [(block, extent) for block, extent in zip(run.dims.block, extents, strict=False) if block.kind != "const"]
     if len(extents) > len(run.dims.block) or len(pairs) < len(extents):
         return ()
-    return tuple(at_least(block, num(extent)) for block, extent in pairs if extent is not None and extent > 1)
+    wanted = [(block, min(extent, _most(block, found) or extent)) for block, extent in pairs if extent is not None]
+    return tuple(at_least(block, num(threads)) for block, threads in wanted if threads > 1)
+
+
+def _most(block: Term, found: Sequence[Condition]) -> int | None:
+    """The number in a condition `block <= number`."""
+    for condition in found:
+        inner = condition.term.parts[0] if condition.term.kind == "ge" else None
+        if inner is not None and inner.kind == "lin" and inner.parts == (block,) and inner.weights == (-1,):
+            return inner.const
+    return None
 
 
 def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition, ...]:

@@ -27,10 +27,10 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
     nodes = [party.node for party in fault.parties] or [suspect.node]
     if suspect.rule in ("divergent-barrier", "warp-sync"):
         nodes = [suspect.node]
-    words = _temporaries(kernel)
+    words = temporaries(kernel)
     # The last place is the one complained of. Among atomics of tile kernels that is the access which is none.
     later = (lambda n: (not isinstance(n, Atomic), n.span)) if kernel.track == "cutile" else (lambda n: (True, n.span))
-    places = tuple(_place(node, words) for node in sorted(nodes, key=later))
+    places = tuple(place_of(node, words) for node in sorted(nodes, key=later))
     extent = refuted.seen.scenario.shapes.get(fault.array or "", ())
     if suspect.array is not None and suspect.array.space != "global":
         extent = tuple(e.const for e in suspect.array.extents if e.kind == "const")
@@ -60,7 +60,7 @@ def _tile_advice(suspect: Suspect) -> str:
 Words = Mapping[str, Node]
 
 
-def _temporaries(kernel: Kernel) -> Words:
+def temporaries(kernel: Kernel) -> Words:
     """What the names stand for that lowering made up (`%1`), so that findings show the source's own expression."""
     return {n.target: n.value for n in walk(*kernel.body) if isinstance(n, Assign) and n.target.startswith("%")}
 
@@ -86,12 +86,12 @@ def same_value_places(proof: Proof) -> tuple[Place, ...]:
         return ()
     met = proof.suspects.get(Property.RACE_FREE, [])
     unsure = {s.array for s in met if s.standing > Standing.EXCUSED}
-    words = _temporaries(proof.entry.run.kernel)
+    words = temporaries(proof.entry.run.kernel)
     same = (s for s in met if s.standing is Standing.SAME_VALUE and s.array not in unsure)
-    return tuple(dict.fromkeys(_place(s.node, words) for s in same))
+    return tuple(dict.fromkeys(place_of(s.node, words) for s in same))
 
 
-def _place(node: Node, words: Words) -> Place:
+def place_of(node: Node, words: Words) -> Place:
     match node:
         case Load(array=array, index=index):
             return Place(node.span, "reads", _element(array, index, words))
@@ -134,7 +134,7 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
     if suspect.rule == "data-race":
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
-        return _bounds_advice(refuted, _temporaries(proof.entry.run.kernel))
+        return _bounds_advice(refuted, temporaries(proof.entry.run.kernel))
     if suspect.rule == "divergent-barrier":
         hint = barrier_hint(proof.entry.run, suspect) if suspect.question is not None else None
         out = "move the barrier out of the branch, so that threads with nothing to do reach it too"

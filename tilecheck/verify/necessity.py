@@ -1,5 +1,7 @@
 """Which barriers of a safe kernel are needed: each is taken out in turn, and the kernel is checked again.
 
+One that is not needed stays out for those that come after it: of two in a row one is needed.
+
 Worked example: of `s[t] = a[t]; sync; b[t] = s[31 - t]; sync` the first is needed, because without it line 1 and line 2
 race, and the second is not, because nothing comes after it.
 """
@@ -23,23 +25,26 @@ def barrier_notes(report: SimtReport, launches: Sequence[Launch], budget: float)
     before = report.verdicts.get(Property.RACE_FREE)
     if before is None or before.verdict not in _PROVED:
         return
-    kernel = report.kernel
+    kernel, gone = report.kernel, ""
     for node in walk(*kernel.body):
         if not isinstance(node, Barrier):
             continue
-        after = check_kernel(_without(kernel, node), launches, budget=budget)
+        rest = _without(kernel, node)
+        after = check_kernel(rest, launches, budget=budget)
         answer = after.verdicts[Property.RACE_FREE]
         race = next((finding for finding in after.findings if finding.rule == "data-race"), None)
         where = f"the barrier on line {node.span.line}"
         if race is not None:
-            lines = " and ".join(dict.fromkeys(f"line {place.span.line}" for place in race.places))
-            yield f"{where} is needed: without it {lines} race on `{race.array}`"
+            lines = list(dict.fromkeys(f"line {place.span.line}" for place in race.places))
+            meet = f"{lines[0]} races with itself" if len(lines) == 1 else f"{' and '.join(lines)} race"
+            yield f"{where} is needed: without it{gone} {meet} on `{race.array}`"
         elif answer.verdict in _PROVED and answer.conditions == before.conditions:
             yield f"{where} is not needed to be free of races"
+            kernel, gone = rest, f"{gone} and that on line {node.span.line}"
         elif answer.verdict in _PROVED:
-            yield f"{where} is needed: without it a launch must keep {', '.join(f'`{c}`' for c in answer.conditions)}"
+            yield f"{where} is needed: without it{gone} a launch must keep {', '.join(f'`{c}`' for c in answer.conditions)}"
         else:
-            yield f"{where} may be needed: without it {answer.reason}"
+            yield f"{where} may be needed: without it{gone} {answer.reason}"
 
 
 def _without(kernel: Kernel, doomed: Barrier) -> Kernel:

@@ -10,6 +10,7 @@ unknown with a reason. A gap of the walk makes the properties it names unknown.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
+from tilecheck.verify.condition import equalities
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
@@ -164,7 +166,7 @@ def _initialised(run: Run, excuses: Conditions) -> list[Suspect]:
     """Reads of shared memory that nothing covers; blocks that fill the arrays are asked for where that is enough."""
     found = initialised.suspects(run, excuses.terms)
     for suspect in found:
-        conditions = full_block(run, suspect)
+        conditions = full_block(run, suspect, excuses.found)
         terms = [*excuses.terms, *(c.term for c in conditions)]
         if not conditions or not leaves_room(run, suspect, excuses.terms, conditions):
             continue
@@ -203,8 +205,9 @@ def _retry(proof: Proof) -> None:
 def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answer:
     found = sorted(proof.suspects.get(name, []), key=lambda s: -s.standing)
     open_ones = [s for s in found if s.standing > Standing.EXCUSED]
+    sized = proof.entry.run.kernel.track == "cutile"
     for suspect in open_ones:
-        if not _may_refute(suspect, kernel_sized=proof.entry.run.kernel.track == "cutile"):
+        if not _may_refute(suspect, kernel_sized=sized):
             continue
         seen = replayer.replay(suspect)
         if seen is not None:
@@ -216,15 +219,25 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
         return Answer(Verdict.UNKNOWN, reason=f"line {gap.node.span.line}: {gap.reason}")
     if open_ones:
         worst = open_ones[0]
-        reason = worst.reason or "a counterexample did not replay"
+        reason = worst.reason or _unsure(worst, may_refute=_may_refute(worst, kernel_sized=sized))
         return Answer(Verdict.UNKNOWN, reason=f"line {worst.node.span.line}: {reason}")
     if late:
         return Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
     if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
-        return Answer(Verdict.PROVEN_GIVEN, _texts(proof, name, found))
+        alone = name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED)
+        return Answer(Verdict.PROVEN_GIVEN, _needed(proof, name) if alone else _texts(proof, name, found))
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):
         return Answer(Verdict.PROVEN, reason="same-value")
     return _alone(proof, name)
+
+
+def _unsure(suspect: Suspect, *, may_refute: bool) -> str:
+    """Why a suspect without a reason of its own is open."""
+    if may_refute or suspect.array is None:
+        return "a counterexample did not replay"
+    return (
+        f"this index of `{suspect.array.name}` may be outside, and no launch condition was found that keeps it inside"
+    )
 
 
 def _texts(proof: Proof, name: Property, found: Sequence[Suspect]) -> tuple[str, ...]:
@@ -233,10 +246,28 @@ def _texts(proof: Proof, name: Property, found: Sequence[Suspect]) -> tuple[str,
     if name in (Property.IN_BOUNDS, Property.RACE_FREE):
         wanted = {text for suspect in found for text in suspect.conditions}
         conditions = [condition for condition in conditions if condition.text in wanted]
+    with contextlib.suppress(OutOfBudget):
+        conditions = list(strongest(proof.entry.run, conditions))
+    return tuple(condition.text for condition in equalities(conditions))
+
+
+def _needed(proof: Proof, name: Property) -> tuple[str, ...]:
+    """The conditions without which the room of barriers, or that of shared memory, finds something."""
+    run, given = proof.entry.run, proof.conditions.given
+    kept = list(proof.conditions.found)
     try:
-        return tuple(condition.text for condition in strongest(proof.entry.run, conditions))
+        for condition in proof.conditions.found:
+            rest = [other for other in kept if other is not condition]
+            terms = [*given, *(other.term for other in rest)]
+            if name is Property.SHARED_INITIALISED:
+                clear = not initialised.suspects(run, terms)
+            else:
+                clear = all(s.standing <= Standing.SAME_VALUE for s in barriers.suspects(run, Conditions(terms)))
+            if clear and rest:
+                kept = rest
     except OutOfBudget:
-        return tuple(condition.text for condition in conditions)
+        return _texts(proof, name, ())
+    return tuple(condition.text for condition in equalities(kept))
 
 
 def _leans(proof: Proof, name: Property) -> bool:

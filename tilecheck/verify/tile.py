@@ -67,7 +67,7 @@ def _check(special: Kernel) -> TileReport:
         settled,
         types,
         tuple(faults),
-        _verdicts(ledger, any(fault.rule not in _HARMLESS for fault in faults), unread),
+        _verdicts(ledger, faults, unread),
         tuple(ledger.accesses),
         tuple(ledger.conditions),
         {node: tuple(checks) for node, checks in ledger.hoisted.items()},
@@ -88,7 +88,8 @@ def _strict(kernel: Kernel, accesses: Sequence[ArrayAccess]) -> list[Fault]:
     return list(dict.fromkeys(found))
 
 
-def _verdicts(ledger: Ledger, faulty: bool, unread: bool) -> dict[Property, Answer]:
+def _verdicts(ledger: Ledger, faults: Sequence[Fault], unread: bool) -> dict[Property, Answer]:
+    faulty = any(fault.rule not in _HARMLESS for fault in faults)
     built = Answer(Verdict.PROVEN, (), BY_CONSTRUCTION)
     rungs = {access.rung for access in ledger.accesses}
     # What void lanes ask of a launch concerns values, not bounds.
@@ -103,8 +104,10 @@ def _verdicts(ledger: Ledger, faulty: bool, unread: bool) -> dict[Property, Answ
         bounds = Answer(Verdict.PROVEN_GIVEN, texts)
     else:
         bounds = Answer(Verdict.PROVEN, (), None)
+    # Construction keeps blocks apart only where every write goes through it.
+    around = any(fault.rule in ("write-to-shared", "foreign-index") for fault in faults)
     return {
-        Property.RACE_FREE: built,
+        Property.RACE_FREE: Answer(Verdict.UNKNOWN, (), "it writes where it may not") if around else built,
         Property.IN_BOUNDS: bounds,
         Property.BARRIERS_UNIFORM: built,
         Property.SHARED_INITIALISED: built,

@@ -105,17 +105,24 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     length, position = check.length, check.position
     extents, scalars = _inputs(suspect)
     mine = _owner(length)
-    others = [e for e in extents if _owner(e) != mine]
+    # What the place itself is about comes first: others are there by conditions that were found before.
+    about = closure([guard, position, length])
+    others = sorted((e for e in extents if _owner(e) != mine), key=lambda e: e.symbol not in about)
+    near = [e for e in others if e.symbol in about]
     numbers = constants([position])
     if run.kernel.track == "cutile":
         yield from _row_by_row(run, length, position)
     if value_of(length) is None:
         if position.kind == "const":
             yield at_least(length, num(position.const + 1))
-        for other in others:
+        for other in near:
             yield at_least(length, other)
         for scalar in scalars:
             yield at_least(length, scalar)
+        if not near and not scalars:
+            yield from _launch_fits(run, suspect, length, position, guard)
+        for other in others:
+            yield at_least(length, other)
         offset = linear_parts(position)[0]
         for other in [*others, *scalars]:
             for more in sorted({offset, 1} - {0}):
@@ -132,7 +139,7 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     yield from _launch_fits(run, suspect, length, position, guard)
     yield from _constant_length(length, scalars, extents)
     if value_of(length) is None:
-        if position.high is not None and position.high < 4096 and not guarded(guard):
+        if position.high is not None and position.high < 4096 and not guarded(guard, position):
             yield at_least(length, num(position.high + 1))
         for k in sorted(k for k in numbers | constants([guard]) if 2 <= k <= 64):
             yield Condition(f"{words(length)} % {k} == 0", eq0(mod(length, num(k))))
@@ -146,7 +153,7 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
                     f"{words(scalar)} >= 0 and {words(scalar)} < {words(length)}",
                     conj(ge(scalar, ZERO), lt(scalar, length)),
                 )
-        if not guarded(guard):
+        if not guarded(guard, position):
             for k in _sizes(run, position, guard):
                 yield at_least(length, num(k))
 
@@ -160,11 +167,12 @@ def _sizes(run: Run, position: Term, guard: Term) -> list[int]:
     return sorted({m for k in fixed for m in (k, k + 1, 2 * k) if m >= 1})
 
 
-def guarded(guard: Term) -> bool:
-    """Whether a thread's position is compared with an extent or a scalar already."""
+def guarded(guard: Term, position: Term) -> bool:
+    """Whether the thread and block numbers of a position are compared with an extent or a scalar already."""
+    own = {s for s in closure([position]) if s.name.startswith(("threadIdx", "blockIdx"))}
     for part in conjuncts(guard):
         inputs = any(s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim")) for s in part.symbols)
-        if inputs and any(s.name.startswith(("threadIdx", "blockIdx")) for s in part.symbols):
+        if inputs and own & part.symbols:
             return True
     return False
 
@@ -204,11 +212,14 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
             for k in multiples:
                 if not fixed or length.const // k >= _SMALLEST_TILE:
                     yield at_least(length, scale(block, k))
+            ahead = linear_parts(position)[0]
+            if fixed and 0 < ahead <= length.const - _SMALLEST_TILE:
+                yield at_least(num(length.const - ahead), block)
             for k in sorted(_divisors(position)) if fixed else ():
                 yield Condition(f"{words(block)} <= {length.const * k}", le(block, num(length.const * k)))
         if fixed and by_block and by_thread and grid.kind != "const":
             yield at_least(length, mul(grid, block))
-        if guarded(guard):
+        if guarded(guard, position):
             continue
         if by_block and grid.kind != "const":
             if run.kernel.track == "cutile" and not _straight(position, dims.at[axis]):
@@ -231,7 +242,7 @@ def _launch_fits(run: Run, suspect: Suspect, length: Term, position: Term, guard
             for scalar in _inputs(suspect)[1]:
                 if scalar.symbol in position.symbols:
                     yield at_least(length, add(scalar, mul(grid, block)))
-    if not guarded(guard) and any(t.kind != "const" for t in dims.block[:2]):
+    if not guarded(guard, position) and any(t.kind != "const" for t in dims.block[:2]):
         yield at_least(length, mul(dims.block[0], dims.block[1]))
 
 
