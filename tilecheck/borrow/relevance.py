@@ -103,6 +103,8 @@ def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr
             return replace(instr, body=body, handlers=handlers, orelse=orelse, final=final)
         case flow.Assume(src=src):
             return instr if groups.root(src) in kept else None
+        case flow.Decide() | flow.Forget():
+            return instr
         case flow.Leave(value=str() as value) if groups.root(value) not in kept:
             return replace(instr, value=None)
         case _:

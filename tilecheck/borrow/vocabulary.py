@@ -44,6 +44,47 @@ LOOKS = frozenset(
 # Those that print it, or say what it is.
 PRINTS = frozenset(f"builtins.{name}" for name in ("print", "repr", "str", "format", "type", "id", "isinstance"))
 
+# Those that hand on what is in their arguments, to be used from there.
+HANDED_ON = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "dict",
+        "zip",
+        "enumerate",
+        "reversed",
+        "sorted",
+        "iter",
+        "next",
+        "min",
+        "max",
+        "getattr",
+        "setattr",
+        "vars",
+    )
+) | frozenset(
+    f"itertools.{name}"
+    for name in (
+        "chain",
+        "chain.from_iterable",
+        "cycle",
+        "islice",
+        "tee",
+        "repeat",
+        "product",
+        "zip_longest",
+        "pairwise",
+    )
+)
+
+# Those that call what they are given.
+CALLERS = frozenset({"builtins.map", "builtins.filter", "builtins.exec", "builtins.eval"}) | frozenset(
+    f"itertools.{name}" for name in ("starmap", "takewhile", "dropwhile", "filterfalse", "groupby", "accumulate")
+)
+
 TENSOR_MAKERS = frozenset(
     f"tilecheck.{name}"
     for name in (
@@ -129,7 +170,22 @@ COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition"
 RUNNING = frozenset({"sync", "sync_on", "run", "graph"}) | COMBINATORS
 
 # Methods of arrays that make a further handle on the same memory.
-VIEWS = frozenset({"reshape", "view", "ravel", "transpose", "permute", "permute_dims", "squeeze", "T", "swapaxes"})
+VIEWS = frozenset(
+    {
+        "reshape",
+        "view",
+        "ravel",
+        "transpose",
+        "permute",
+        "permute_dims",
+        "squeeze",
+        "T",
+        "swapaxes",
+        "flat",
+        "real",
+        "imag",
+    }
+)
 
 # Attributes and methods of arrays that do not read their memory.
 LOOKED_AT = frozenset(
