@@ -170,7 +170,22 @@ COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition"
 RUNNING = frozenset({"sync", "sync_on", "run", "graph"}) | COMBINATORS
 
 # Methods of arrays that make a further handle on the same memory.
-VIEWS = frozenset({"reshape", "view", "ravel", "transpose", "permute", "permute_dims", "squeeze", "T", "swapaxes"})
+VIEWS = frozenset(
+    {
+        "reshape",
+        "view",
+        "ravel",
+        "transpose",
+        "permute",
+        "permute_dims",
+        "squeeze",
+        "T",
+        "swapaxes",
+        "flat",
+        "real",
+        "imag",
+    }
+)
 
 # Attributes and methods of arrays that do not read their memory.
 LOOKED_AT = frozenset(
