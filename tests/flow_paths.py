@@ -129,7 +129,7 @@ def reads(instr: Instr) -> set[str]:
             return {base, src}
         case flow.Get(base=base):
             return {base}
-        case flow.Make() | flow.Unbind() | flow.Assume() | flow.Idle():
+        case flow.Make() | flow.Unbind() | flow.Assume() | flow.Idle() | flow.Decide() | flow.Forget():
             return set()
         case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
             return {src, *([stream] if stream is not None else [])}
@@ -150,10 +150,13 @@ class Machine:
         self.path = path
         self.names: dict[str, Thing] = {}
         self.ops: list[Thing] = []
+        self.decided: dict[str, bool] = {}
         self.broken: set[tuple[str, int]] = set()
         for at, instr in enumerate(path):
             self.at = at
             if isinstance(instr, flow.Assume) and not self.may_be(self.get(instr.src), instr.what):
+                break
+            if isinstance(instr, flow.Decide) and self.decided.setdefault(instr.key, instr.holds) is not instr.holds:
                 break
             self.step(instr)
 
@@ -203,8 +206,10 @@ class Machine:
                 self.names[into] = Thing(site.kind)
             case flow.Bind(into=into, src=src):
                 self.names[into] = self.get(src)
-            case flow.Assume():
+            case flow.Assume() | flow.Decide():
                 pass
+            case flow.Forget(key=key):
+                self.decided.pop(key, None)
             case flow.Unbind(var=var):
                 self.names.pop(var, None)
             case flow.Put(base=base, field=str() as name, src=src):

@@ -54,7 +54,7 @@ def simple(draw: st.DrawFn) -> Instr:
     at = Span("", 1, 1, 1, 1)
     var, other = draw(st.sampled_from(VARS)), draw(st.sampled_from(VARS))
     hold = draw(st.sampled_from(Hold))
-    match draw(st.integers(0, 14)):
+    match draw(st.integers(0, 15)):
         case 0:
             kind = draw(st.sampled_from((Kind.TENSOR, Kind.TENSOR, Kind.NONE)))
             return flow.Make(var, Site(kind, var, at), span=at)
@@ -82,6 +82,11 @@ def simple(draw: st.DrawFn) -> Instr:
             what: flow.Shown = draw(st.sampled_from(("none", "not none", "true", "false")))
             return flow.Assume(var, what, span=at)
         case 13:
+            key = draw(st.sampled_from(("a", "b")))
+            if draw(st.integers(0, 2)) == 0:
+                return flow.Forget(key, span=at)
+            return flow.Decide(key, draw(st.booleans()), span=at)
+        case 14:
             stream = draw(st.sampled_from(("s", "t")))
             return flow.Make(stream, Site(Kind.STREAM, stream, at), span=at)
         case _:
@@ -211,7 +216,7 @@ def test_what_is_left_out_does_not_matter(block: Block) -> None:
     if whole.left_out is not None:
         return
     rest = solve(function)
-    if any(isinstance(instr, flow.Assume) for instr in flow.instructions(function.body)):
+    if any(isinstance(instr, flow.Assume | flow.Decide) for instr in flow.instructions(function.body)):
         # A test of what is left out rules out no path, so that there may be more findings, and none is lost.
         assert {found.span for found in whole.broken} <= {found.span for found in rest.broken}
     else:

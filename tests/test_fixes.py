@@ -70,6 +70,16 @@ CHANGES = [
         (*MAIN, "    running = copy(z.partition(8), x).run()", "    print(z.numpy())"),
         {3: "    running.wait()\n    print(z.numpy())"},
     ),
+    (
+        "read further in than it was begun",
+        (*MAIN, "    running = copy(z.partition(8), x).run()", "    try:", "        if len(x) > 3:", "            print(z.numpy())", "    finally:", "        running.wait()"),
+        {5: "            running.wait()\n            print(z.numpy())"},
+    ),
+    (
+        "read in a handler of what was begun before",
+        (*MAIN, "    running = copy(z.partition(8), x).run()", "    try:", "        open('x')", "    except OSError:", "        print(z.numpy())", "    running.wait()"),
+        {6: "        running.wait()\n        print(z.numpy())"},
+    ),
 ]  # fmt: skip
 
 
@@ -94,6 +104,12 @@ HELD_BACK = [
     ("a sync that is not all of the lambda", (*MAIN, "    tc.dup(x).map(lambda y: (copy(z.partition(8), y).sync(), y)).sync()")),
     ("a tile of any size", (*MAIN, "    copy(z, x).sync()")),
     ("work without a name", (*MAIN, "    copy(z.partition(8), x).run()", "    print(z.numpy())")),
+    ("work that a handler has not begun", (*MAIN, "    try:", "        r = copy(z.partition(8), x).run()", "        x.numpy()", "    except OSError:", "        print(z.numpy())", "        return", "    r.wait()")),
+    ("work that `finally` may not find", (*MAIN, "    try:", "        r = copy(z.partition(8), x).run()", "        open('x')", "    finally:", "        z.numpy()")),
+    ("work of one way only", (*MAIN, "    if len(x) > 3:", "        r = copy(z.partition(8), x).run()", "    z.numpy()")),
+    ("work of the round before", (*MAIN, "    for _ in range(3):", "        z.numpy()", "        r = copy(z.partition(8), x).run()", "    r.wait()")),
+    ("a name that is set again", (*MAIN, "    r = copy(z.partition(8), x).run()", "    if len(x) > 3:", "        r = None", "    z.numpy()")),
+    ("work of a loop that may have no round", (*MAIN, "    for _ in x.shape:", "        r = copy(z.partition(8), x).run()", "    z.numpy()")),
     ("a use inside brackets", (*MAIN, "    running = copy(z.partition(8), x).run()", "    print(", "        z.numpy(),", "    )")),
 ]  # fmt: skip
 

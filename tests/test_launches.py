@@ -283,10 +283,16 @@ def test_contents_survive_only_what_is_known_to_keep_them(text: str) -> None:
         "c = C(); c.n = 64; vars(c).update(n=100); n = c.n",
         "C.n = 100; n = C().n",
         "n = 64\n    from elsewhere import n",
+        "n = 64\n    try:\n        n = 32\n        int(sys.argv[1])\n        n = 64\n    except ValueError:\n        pass",
+        "n = 64\n    try:\n        for n in (32, 64):\n            int(sys.argv[1])\n    except ValueError:\n        pass",
+        "globals()['M'] = 100; n = M",
+        "exec('M = 100'); n = M",
+        "n = np.arange(64, step=2).size",
+        "n = np.int8(100) + np.int8(100)",
     ],
 )
 def test_numbers_survive_only_what_is_known_to_keep_them(text: str) -> None:
-    host = f"class C:\n    n = 64\ndef main():\n    {text}\n    k[1, 32](np.zeros(3), np.zeros(3), n)\n"
+    host = f"M = 64\nclass C:\n    n = 64\ndef main():\n    {text}\n    k[1, 32](np.zeros(3), np.zeros(3), n)\n"
     assert only(host).arguments["n"] is None
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the columns `start` to `end` (from 1, `end` exclusive) of `line` by `text`."""
+    """Replace the columns `start` to `end` (from 1, `end` exclusive) of `line` by `text`, which uses the name `needs`, if
+    any: it must be bound wherever the line is reached.
+    """
 
     line: int
     start: int
     end: int
     text: str
+    needs: str = ""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mypy import nodes, patterns
@@ -27,6 +28,7 @@ from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
 from tilecheck_mypy.expressions import ExpressionReader, Types
 from tilecheck_mypy.gate import UNTYPED, is_ours, mentions
+from tilecheck_mypy.shifting import shifting
 
 TILE = ("tilecheck.kernel",)
 SIMT = ("tilecheck.simt", "tilecheck.adopt", "numba.cuda.jit", "cuda.tile.kernel")
@@ -46,7 +48,8 @@ def read_host(file: MypyFile, types: Types, checked: Callable[[nodes.FuncDef], b
     """
     reader = _Reader(file, types, checked)
     reader.complete = bool(types)
-    module = ir.HostModule(file.fullname, file.path, tuple(reader.statements(file.defs)))
+    body = tuple(reader.statements(file.defs))
+    module = ir.HostModule(file.fullname, file.path, body, partial(shifting, file))
     return Reading(module, tuple(reader.kernels))
 
 
@@ -181,7 +184,21 @@ class _Reader(ExpressionReader):
             bound = tuple(self.name(name) for name in captures(pattern))
             always = isinstance(pattern, patterns.AsPattern) and pattern.pattern is None and guard is None
             none = isinstance(pattern, patterns.SingletonPattern) and pattern.value is None
-            yield ir.Case(bound, self.maybe(guard), self.block(body), always, none, span=self.span(pattern))
+            values = tuple(self.alternatives(pattern))
+            yield ir.Case(bound, self.maybe(guard), self.block(body), always, none, values, span=self.span(pattern))
+
+    def alternatives(self, pattern: patterns.Pattern) -> list[ir.Expr]:
+        """The values of `case 1 | 2` or `case True`, none for any other pattern."""
+        match pattern:
+            case patterns.SingletonPattern(value=value):
+                return [ir.Const(value, span=self.span(pattern))]
+            case patterns.ValuePattern(expr=value):
+                return [self.expr(value)]
+            case patterns.OrPattern(patterns=parts):
+                found = [self.alternatives(part) for part in parts]
+                return [value for values in found for value in values] if all(found) else []
+            case _:
+                return []
 
     # ---- functions and classes
 

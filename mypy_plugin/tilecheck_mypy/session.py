@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from mypy import nodes
 from mypy.checker import TypeChecker
 from mypy.errors import Errors
-from mypy.nodes import Block, Context, FuncDef, FuncItem, MypyFile, Statement, TypeInfo
+from mypy.nodes import Context, FuncDef, FuncItem, MypyFile, Statement, TypeInfo
 from mypy.options import Options
 from mypy.scope import Scope
 
@@ -27,6 +27,7 @@ from tilecheck.diagnostic import Diagnostic
 from tilecheck_mypy import analysis, report
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.gate import mentions_kernels
+from tilecheck_mypy.shifting import blocks_of
 
 
 class Session:
@@ -182,13 +183,6 @@ def targets_of(body: Sequence[Statement], info: TypeInfo | None = None) -> Itera
             case _:
                 for block in blocks_of(statement):
                     yield from targets_of(block.body, info)
-
-
-def blocks_of(statement: Statement) -> Iterator[Block]:
-    """The blocks of an `if`, a loop, a `with`, a `try` or a `match`."""
-    for name in ("body", "handlers", "bodies", "else_body", "finally_body"):
-        part = getattr(statement, name, None)
-        yield from (block for block in (part if isinstance(part, list) else [part]) if isinstance(block, Block))
 
 
 def located(file: MypyFile, found: Iterable[Diagnostic]) -> Iterator[tuple[Diagnostic, Target | None]]:

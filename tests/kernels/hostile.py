@@ -1429,3 +1429,15 @@ def active_after_parting(a):
     cuda.syncwarp(cuda.activemask())
     if t < 32 and cuda.blockIdx.x == 0 and t < a.size:
         a[t] = s[31 - t]
+
+
+# WRONG: race-free
+@cuda.jit
+def slots_reserved_by_counts_that_may_be_negative(counts, out, counter):
+    i = cuda.grid(1)
+    if i < counts.size:
+        n = counts[i]
+        first = cuda.atomic.add(counter, 0, n)
+        for k in range(n):
+            if 0 <= first + k < out.size:
+                out[first + k] = i

@@ -261,3 +261,32 @@ def cooperative_reduce(x, partial, out):
 
 
 cooperative_reduce[4, 64](np.ones(1000, FLT), np.zeros(256, FLT), np.zeros(1, FLT))
+
+
+# EXPECT: safe
+@cuda.jit
+def slots_reserved_by_counts(counts, out, counter):
+    i = cuda.grid(1)
+    if i < counts.size:
+        n = max(counts[i], 0)
+        first = cuda.atomic.add(counter, 0, n)
+        for k in range(n):
+            if 0 <= first + k < out.size:
+                out[first + k] = i
+
+
+slots_reserved_by_counts[2, 32](np.arange(64), np.zeros(5000, np.int64), np.zeros(1, np.int64))
+
+
+# EXPECT: safe
+@cuda.jit
+def slots_reserved_where_counts_are_positive(counts, out, counter):
+    i = cuda.grid(1)
+    if i < counts.size and counts[i] > 0:
+        first = cuda.atomic.add(counter, 0, counts[i])
+        for k in range(counts[i]):
+            if 0 <= first + k < out.size:
+                out[first + k] = i
+
+
+slots_reserved_where_counts_are_positive[2, 32](np.arange(64), np.zeros(5000, np.int64), np.zeros(1, np.int64))

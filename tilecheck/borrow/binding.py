@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.containers import unpacked
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.decisions import rebound
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
@@ -32,6 +33,8 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
         case ir.Name(id=name):
             low.emit(flow.Bind(low.renamed.get(name, name), low.object_of(operand, target), span=target.span))
             low.set(target, operand.value)
+            low.set_at[name] = max(low.loops, low.set_at.get(name, 0))
+            rebound(low, name, node, target.span)
         case ir.Attr(base=base, name=name):
             holder = low.expr(base)
             if holder.var is not None:
@@ -106,6 +109,19 @@ def is_even(source: ir.Expr, body: tuple[ir.Stmt, ...]) -> bool:
     return all(isinstance(node, _STRAIGHT) for node in body) and not any(
         isinstance(node, _BRANCHING) or (isinstance(node, ir.Name) and node.id == container) for node in ir.walk(*body)
     )
+
+
+def indexed_by(target: ir.Expr, source: ir.Expr, body: tuple[ir.Stmt, ...]) -> list[ir.Name]:
+    """The variables that a loop over numbers subscripts by its own: such a loop goes through them as one over them does."""
+    if not isinstance(target, ir.Name) or not isinstance(source, ir.Call) or canonical(source.func) != "builtins.range":
+        return []
+    found: dict[str, ir.Name] = {}
+    for node in ir.walk(*body):
+        if not isinstance(node, ir.Sub) or not isinstance(node.base, ir.Name) or node.base.full is not None:
+            continue
+        if any(isinstance(part, ir.Name) and part.id == target.id for part in ir.walk(node.index)):
+            found.setdefault(node.base.id, node.base)
+    return list(found.values())
 
 
 _STRAIGHT = (ir.Do, ir.Assign, ir.Augment, ir.Delete)

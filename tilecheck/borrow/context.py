@@ -14,11 +14,12 @@ from itertools import count
 from typing import Literal
 
 from tilecheck.borrow.contracts import adopted, is_device_function
+from tilecheck.borrow.decisions import Conditions
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, KernelValue, Nothing, Number, Value, join
+from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -53,14 +54,17 @@ class Context:
     """The state of lowering one function of `program`.
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
-    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default;
+    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default; `policy`
+    is the one that `tc.streams(...)` picks, any for all that is known;
     `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
     `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
     variable; inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
     functions around, and `at` is the call; `called_as` is what the user calls a result of it, and the call as written,
-    None in a lambda; `called` are all functions that were read like that. `on_host`
-    says that the function does what only the host can; any other may yet be compiled by somebody.
+    None in a lambda; `called` are all functions that were read like that.
+    `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
+    says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
+    that the function asks more than once.
     """
 
     program: Program
@@ -83,9 +87,12 @@ class Context:
     in_async: bool = False
     scope: str = ""
     loops: int = 0
+    set_at: dict[Var, int] = field(default_factory=dict)
     trials: int = 0
     stream: Var | None = None
+    policy: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=Conditions)
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions
@@ -111,11 +118,16 @@ class Context:
     def reading(self, part: Reading) -> Iterator[None]:
         """Read the body of a function at a call of it."""
         outer = (self.renamed, self.inlined, self.at, self.called_as)
+        asked = self.conditions
+        self.conditions = Conditions()
+        if isinstance(part.called, ir.Function):
+            self.conditions = replace(self.program.conditions(part.called), reading=f"{self.temp()} ")
         self.renamed, self.at, self.called_as = part.renamed, part.at, part.called_as
         self.inlined = (*self.inlined, part.called)
         self.called.add(part.called)
         yield
         self.renamed, self.inlined, self.at, self.called_as = outer
+        self.conditions = asked
 
     def temp(self) -> Var:
         return f"%{next(self._temps)}"
@@ -212,7 +224,19 @@ class Context:
         found = number(node, self.known) if not isinstance(node, ir.Name) else None
         if found is not None:
             return Number(found)
+        if isinstance(node, ir.Display):
+            return self._kernels(node)
         return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
+
+    def _kernels(self, node: ir.Display) -> Value:
+        """A tuple, list or dict of kernels, which hold nothing themselves."""
+        values = tuple(self.known(item) for item in node.items)
+        keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
+        if not values or not all(isinstance(value, KernelValue) for value in values):
+            return NOTHING
+        if node.kind == "dict":
+            return Table(keys, values) if len(keys) == len(values) else NOTHING
+        return Items(values) if node.kind != "set" else NOTHING
 
     def number(self, node: ir.Expr) -> int | float | None:
         return number(node, self.known)
@@ -261,6 +285,10 @@ class Context:
         with self.trial():
             once()
         self.assume(before)
+
+    def set_anew(self) -> frozenset[str]:
+        """The variables that were set in the loop in hand, or deeper: their values are those of one round."""
+        return frozenset(name for name, depth in self.set_at.items() if depth >= self.loops)
 
     def fault(self, rule: str, message: str, span: Span, help: str | None = None) -> None:
         self.faults.append(Fault(rule, message, span, help=help))

@@ -62,7 +62,8 @@ class Effects:
         """Keep `broken`; of several that break one place, the one whose cause stands first in the source."""
         if self._inner is not None:
             broken = replace(broken, inner=self._inner)
-        at = broken.kind, broken.span, broken.place
+        # A call breaks with its arguments once, whichever of two tensors a round of a loop has in them.
+        at = broken.kind, broken.span, "" if broken.kind is Break.ONE_CALL else broken.place
         former = self.broken.get(at)
         if former is None or broken.rank() < former.rank():
             self.broken[at] = broken
@@ -181,7 +182,11 @@ class Effects:
         move = move_of(state, obj)
         if move is None:
             return False
-        place = allocation(state, obj)[0].name
+        site = allocation(state, obj)[0]
+        if site.kind is Kind.OUTPUT:
+            self.report(Broken(Break.TAKEN, span, site.name, by, move.span))
+            return True
+        place = site.name
         how, param = (move.by, move.param) if isinstance(move, flow.Move) else ("", "")
         self.report(Broken(Break.MOVED, span, place, by, move.span, how, param))
         return True

@@ -79,6 +79,8 @@ class State:
     """The running op was put on the stream."""
     behind: set[tuple[Obj, Obj]] = field(default_factory=set)
     """The running op ends after another one: that was put on its stream before, or touches the same elements."""
+    decided: dict[str, bool] = field(default_factory=dict)
+    """The condition holds, or does not, until it is forgotten."""
 
     def copy(self) -> State:
         return State(
@@ -97,6 +99,7 @@ class State:
             set(self.aside),
             dict(self.on),
             set(self.behind),
+            dict(self.decided),
         )
 
     def key(self) -> Hashable:
@@ -118,6 +121,7 @@ class State:
             frozenset(self.aside),
             frozenset(self.on.items()),
             frozenset(self.behind),
+            frozenset(self.decided.items()),
         )
 
     def objects(self) -> Iterator[Obj]:

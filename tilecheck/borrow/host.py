@@ -17,7 +17,9 @@ the report holds one `Broken(MOVED)` at the second line, whose origin is the fir
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+from tilecheck.borrow.expected import within
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
@@ -66,17 +68,24 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     shared = _read_by_functions(program)
     for piece in lower_module(program):
         solution = solve(piece.flow, shared if piece.is_module else None)
+        wanted = partial(within, expected=piece.expected)
         for found in solution.broken:
+            if wanted(found.span):
+                continue
             broken.setdefault((found.kind, found.span, found.place), replace(found, in_async=piece.flow.is_async))
         # A loop that is unrolled, or a lambda that is called, has several sites in one place.
         ran.update((site.span, site.name) for site in solution.ran)
         for site in solution.dropped:
+            if wanted(site.span):
+                continue
             dropped[site.span, site.name] = replace(site, in_async=piece.flow.is_async)
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
-        opened.update(dict.fromkeys(piece.opened))
-        launches.update(dict.fromkeys(piece.shown))
+        opened.update(dict.fromkeys(one for one in piece.opened if not wanted(one.span)))
+        launches.update(dict.fromkeys(one for one in piece.shown if not wanted(one.span)))
         for fault in piece.faults:
+            if wanted(fault.span):
+                continue
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in frozen_globals(program):
         faults.setdefault((fault.rule, fault.span), fault)

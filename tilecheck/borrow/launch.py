@@ -37,7 +37,8 @@ class OpenLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The kernel, its arguments by parameter, and whether the launch stands in a loop.
+    """The kernel, its arguments by parameter, and whether the launch stands in a loop; `anew` are the variables that the
+    innermost one sets in each round.
 
     `number` and `value` say what is known of an expression at the launch, `tested` are the remainders
     that the function asks for (`n % tpb`).
@@ -47,6 +48,7 @@ class Launch:
     args: dict[str, LaunchArg]
     span: Span
     in_loop: bool
+    anew: frozenset[str]
     number: Callable[[ir.Expr], int | float | None]
     value: Callable[[ir.Expr], Value]
     tested: frozenset[str]

@@ -88,7 +88,7 @@ def _spelled(callee: ir.Expr) -> str:
 def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
     """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
-    launch = Launch(kernel, args, node.span, low.loops > 0, low.number, low.known, low.tested)
+    launch = Launch(kernel, args, node.span, low.loops > 0, low.set_anew(), low.number, low.known, low.tested)
     faults = list(check_launch(launch))
     low.faults.extend(faults)
     opened = open_launch(launch)

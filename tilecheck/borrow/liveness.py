@@ -30,6 +30,11 @@ def _asks_names(instr: Instr) -> bool:
     return isinstance(instr, flow.Move) or (isinstance(instr, flow.Borrow) and instr.site.kind is Kind.RAW)
 
 
+def asked(key: str) -> Var:
+    """The pseudo-variable that is live while the condition `key` is decided again before it is forgotten."""
+    return f"?{key}"
+
+
 def reads(instr: Instr) -> Iterator[Var]:
     """The variables that `instr` reads."""
     match instr:
@@ -69,6 +74,8 @@ def reads(instr: Instr) -> Iterator[Var]:
             yield event
         case flow.Leave(value=value) if value is not None:
             yield value
+        case flow.Decide(key=key):
+            yield asked(key)
         case _:
             return
 
@@ -84,6 +91,8 @@ def binds(instr: Instr) -> Var | None:
             return into
         case flow.Unbind(var=var):
             return var
+        case flow.Forget(key=key):
+            return asked(key)
         case _:
             return None
 

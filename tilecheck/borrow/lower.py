@@ -14,19 +14,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tilecheck.borrow.binding import bind, is_even, iterate
+from tilecheck.borrow.binding import bind, indexed_by, is_even, iterate
 from tilecheck.borrow.blocks import check_decorator
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
+from tilecheck.borrow.decisions import conditions
+from tilecheck.borrow.expected import expects_refusal, must_raise, never
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.narrowing import suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.survey import Survey
+from tilecheck.borrow.survey import Survey, compared
 from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Thing, Value
-from tilecheck.borrow.vocabulary import HOST_ONLY
+from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -37,7 +39,8 @@ from tilecheck.ir.flow import Flow, Kind, Site, Touch
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
-    whose numbers are shown, and whether its variables live on after it (a module's do).
+    whose numbers are shown, and whether its variables live on after it (a module's do). What stands in `expected` is there
+    to be refused.
     """
 
     flow: Flow
@@ -46,6 +49,7 @@ class Lowered:
     opened: tuple[OpenLaunch, ...] = ()
     shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
+    expected: tuple[Span, ...] = ()
 
 
 def lower_module(program: Program) -> Iterator[Lowered]:
@@ -62,7 +66,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         own = piece.lambdas.keys() - piece.called
         lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
         own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async)
-        return Lowered(own_flow, span, tuple(piece.faults), tuple(piece.opened), tuple(piece.shown), is_module)
+        known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
+        return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
 
     pieces: list[tuple[ir.Function, _Statements]] = []
     for part in program.survey.units():
@@ -112,6 +117,8 @@ class _Statements(Expressions):
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
+        self.conditions = conditions(part, lambda: program.shifting)
+        self.expected: list[Span] = []
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
@@ -199,6 +206,9 @@ class _Statements(Expressions):
                 self._while(node)
             case ir.For(target=target, source=source, body=body, orelse=orelse):
                 tail = (lambda: self.statements(orelse)) if orelse else None
+                for operand in map(self.expr, indexed_by(target, source, body)):
+                    if not isinstance(operand.value, Array):
+                        self.escape(operand, source.span)
                 iterate(self, target, source, lambda: self.statements(body), tail, node.span, is_even(source, body))
             case ir.Try():
                 self._try(node)
@@ -310,6 +320,8 @@ class _Statements(Expressions):
         self.statements(node.body)
 
     def _try(self, node: ir.Try) -> None:
+        if len(node.body) == 1 and any(map(expects_refusal, node.handlers)):
+            self.expected.append(node.body[0].span)
         before = dict(self.env)
         body = self.block_of(lambda: self.statements(node.body))
         after = dict(self.env)
@@ -346,7 +358,15 @@ class _Statements(Expressions):
         if item.target is not None:
             bind(self, item.target, operand, item.context)
         kind = operand.value.kind if isinstance(operand.value, Handle) else None
-        if kind == "current stream":
+        if isinstance(item.context, ir.Call) and canonical(item.context.func) == "tilecheck.streams":
+            outer_policy, self.policy = self.policy, self.make(Kind.OTHER, "stream", item.span)
+            self._with(rest, body, span)
+            self.policy = outer_policy
+        elif must_raise(item.context):
+            self.expected += [statement.span for statement in body]
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            self.emit(flow.Guard((*inside, *never(span)), ((),), span=span))
+        elif kind == "current stream":
             before, self.stream = self.stream, operand.var
             self._with(rest, body, span)
             self.stream = before
@@ -370,22 +390,39 @@ class _Statements(Expressions):
         arms: list[flow.Block] = []
         ends: list[dict[str, Value]] = []
         left = True
+        passed: tuple[ir.Expr, ...] = ()
         for case in node.cases:
             self.env = dict(before)
-            arms.append(self.block_of(partial(self._case, case, node.subject, subject, left)))
+            arms.append(self.block_of(partial(self._case, case, node.subject, subject, left, passed)))
             ends.append(self.env)
             left = left and not (case.none and case.guard is None)
-        if not any(case.always for case in node.cases):
-            arms.append(() if left else self.block_of(partial(suppose_none, self, node.subject, False)))
+            passed += () if case.guard is not None else case.values
+        both = {value.value for value in passed if isinstance(value, ir.Const) and isinstance(value.value, bool)}
+        if not any(case.always for case in node.cases) and len(both) < 2:
+            self.env = dict(before)
+            arms.append(self.block_of(partial(self._passed, passed, node.subject, left)))
             ends.append(before)
         self.env = ends[0]
         for end in ends[1:]:
             self.assume(end)
         self.emit(flow.Branch(tuple(arms), span=node.span))
 
-    def _case(self, case: ir.Case, subject: ir.Expr, operand: Operand, may_be_none: bool) -> None:
-        if case.none or not may_be_none:
-            suppose_none(self, subject, case.none)
+    def _passed(self, passed: tuple[ir.Expr, ...], subject: ir.Expr, may_be_none: bool) -> None:
+        """`subject` was none of the values `passed`."""
+        if not may_be_none:
+            suppose_none(self, subject, False)
+        for value in passed:
+            suppose(self, compared(subject, value), False)
+
+    def _case(
+        self, case: ir.Case, subject: ir.Expr, operand: Operand, may_be_none: bool, passed: tuple[ir.Expr, ...]
+    ) -> None:
+        self._passed(passed, subject, may_be_none or case.none)
+        if case.none:
+            suppose_none(self, subject, True)
+        if case.values:
+            either = tuple(compared(subject, value) for value in case.values)
+            suppose(self, ir.Logic("or", either, span=case.span) if len(either) > 1 else either[0], True)
         for name in case.names:
             bind(self, name, operand if case.always else Operand(None), name)
         if case.guard is not None:

@@ -10,8 +10,10 @@ is left on which nothing was run, so a read of what `op` writes is fine.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tilecheck.borrow.decisions import decide, worth_deciding
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.loans import WORKING
 from tilecheck.ir import flow
@@ -32,11 +34,23 @@ def suppose(low: Expressions, test: ir.Expr, holds: bool) -> None:
             suppose(low, inner, not holds)
         case ir.Operation(op=op, operands=(inner, ir.Const(value=None, known=True))) if op in _IS:
             _assume(low, inner, "none" if _IS[op] is holds else "not none")
+            decide(low, test, holds)
         case ir.Logic(op=op, operands=operands) if (op == "and") is holds:
             for part in operands:
                 suppose(low, part, holds)
+        case ir.Logic(operands=operands) if worth_deciding(low, test):
+            # One of them is the first that came out as `holds`.
+            arms = [low.block_of(partial(_first, low, operands, at, holds)) for at in range(len(operands))]
+            low.emit(flow.Branch(tuple(arms), span=test.span))
         case _:
             _assume(low, test, "true" if holds else "false")
+            decide(low, test, holds)
+
+
+def _first(low: Expressions, operands: tuple[ir.Expr, ...], at: int, holds: bool) -> None:
+    for operand in operands[:at]:
+        suppose(low, operand, not holds)
+    suppose(low, operands[at], holds)
 
 
 def suppose_none(low: Expressions, subject: ir.Expr, holds: bool) -> None:

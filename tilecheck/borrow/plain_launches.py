@@ -119,7 +119,7 @@ def _copied(launch: Launch) -> Iterator[Fault]:
     for arg in launch.args.values():
         if isinstance(arg.value, Array) and arg.value.library == "numpy" and not arg.value.pinned:
             text = spell(arg.expr)
-            if not isinstance(arg.expr, ir.Name | ir.Attr):
+            if not isinstance(arg.expr, ir.Name | ir.Attr) or text in launch.anew:
                 continue
             yield Fault(
                 "host-array-copied",

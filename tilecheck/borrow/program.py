@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
+from tilecheck.borrow.decisions import Conditions, conditions
 from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
 from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Launcher, Number, Thing, Value
@@ -53,6 +54,19 @@ class Program:
     @cached_property
     def survey(self) -> Survey:
         return survey(self.module)
+
+    @cached_property
+    def shifting(self) -> frozenset[str]:
+        """The variables that a function declares `global` or `nonlocal`, and with a dot before them the fields that one
+        sets that is no constructor.
+        """
+        if self.module.shifting is not None:
+            return self.module.shifting()
+        return frozenset(self.survey.declared | {f".{name}" for name in self.survey.stored})
+
+    def conditions(self, function: ir.Function) -> Conditions:
+        """The conditions of `function`; it may stand in another file."""
+        return conditions(self._survey_of(function), lambda: self.shifting)
 
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""

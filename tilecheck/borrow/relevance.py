@@ -36,6 +36,8 @@ def relevant(function: Flow) -> Flow | None:
             groups.join(mentioned)
         if _triggers(instr):
             triggered = True
+        if _triggers(instr) or isinstance(instr, flow.SyncStream):
+            # Waiting for a stream may end what is on one of which nothing is known.
             seeds += mentioned
     if not triggered:
         return None
@@ -103,6 +105,8 @@ def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr
             return replace(instr, body=body, handlers=handlers, orelse=orelse, final=final)
         case flow.Assume(src=src):
             return instr if groups.root(src) in kept else None
+        case flow.Decide() | flow.Forget():
+            return instr
         case flow.Leave(value=str() as value) if groups.root(value) not in kept:
             return replace(instr, value=None)
         case _:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tilecheck.borrow.effects import Effects
 from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Broken
-from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, liveness
+from tilecheck.borrow.liveness import NAMES, WAYS, Liveness, Way, asked, liveness
 from tilecheck.borrow.loans import LASTING, WORKING, inside, lineage
 from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
@@ -170,6 +170,13 @@ class _Run:
                 return {
                     k: state for k, state in ways.on.items() if possible(state, named(state, src, instr.span), what)
                 }
+            case flow.Decide(key=key, holds=holds):
+                asked_again = asked(key) in self.live.after.get(id(instr), {})
+                return {k: state for k, state in ways.on.items() if _agrees(state, key, holds, asked_again)}
+            case flow.Forget(key=key):
+                for state in ways.on.values():
+                    state.decided.pop(key, None)
+                return ways.on
             case _:
                 live = self.live.after.get(id(instr), {})
                 self.steps += len(ways.on)
@@ -250,6 +257,14 @@ def _copies(states: Cases) -> Cases:
     return {key: state.copy() for key, state in states.items()}
 
 
+def _agrees(state: State, key: str, holds: bool, asked_again: bool) -> bool:
+    """Whether the condition `key` can hold, or not; if so, it is kept in mind as long as it is asked again."""
+    before = state.decided.pop(key, holds)
+    if asked_again:
+        state.decided[key] = holds
+    return before is holds
+
+
 def _forget(state: State, live: dict[Var, Span]) -> None:
     """Drop the names that are not live, and the objects that nothing leads to any more.
 
@@ -257,6 +272,7 @@ def _forget(state: State, live: dict[Var, Span]) -> None:
     counts by being there: the owner of a raw view, a graph, another library's array on our memory,
     an op that runs.
     """
+    state.decided = {key: holds for key, holds in state.decided.items() if asked(key) in live}
     if NAMES not in live:
         there = {obj for child in state.parent if child[0].kind is Kind.RAW for obj in lineage(state, child)}
         there.update(op for op, phase in state.phase.items() if phase in (*LASTING, *WORKING))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.vocabulary import canonical
+from tilecheck.borrow.vocabulary import HARMLESS, canonical
 from tilecheck.ir import host as ir
 
 Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
@@ -23,7 +23,10 @@ Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
 @dataclass(slots=True)
 class Survey:
     """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`; `launches` says that
-    it calls something with a launch configuration, `typed` that a type checker knows some of the values.
+    it calls something with a launch configuration, `typed` that a type checker knows some of the values. `tests` are
+    what it branches on, `flags` the variables that a constant is given to, `used` those that are more than tested, so that
+    they may be containers: an attribute or an item is asked for, they are passed on or iterated over. `stored` are the
+    fields that it sets, unless it is a constructor.
     """
 
     unit: Unit
@@ -34,6 +37,10 @@ class Survey:
     full: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     compiled: set[str] = field(default_factory=set)
+    tests: list[ir.Expr] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
     launches: bool = False
     typed: bool = False
     nested: list[Survey] = field(default_factory=list)
@@ -70,8 +77,15 @@ class Survey:
         self.full |= inner.full
         self.attributes |= inner.attributes
         self.compiled |= inner.compiled
+        self.used |= inner.used
+        if not (isinstance(inner.unit, ir.Function) and inner.unit.name in CONSTRUCTORS):
+            self.stored |= inner.stored
         self.launches = self.launches or inner.launches
         self.typed = self.typed or inner.typed
+
+
+_PLAIN = ("builtins.bool", "builtins.int", "builtins.float", "builtins.str")
+CONSTRUCTORS = ("__init__", "__post_init__", "__new__", "setup", "setUp", "setup_method")
 
 
 def survey(module: ir.HostModule) -> Survey:
@@ -104,9 +118,25 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.names[name] += 1
         case ir.Name(full=str() as full) | ir.Attr(full=str() as full):
             into.full.add(full)
-        case ir.Attr(name=name):
+        case ir.Attr(base=base, name=name):
             into.attributes.add(name)
+            _use(into, base)
+        case ir.Sub(base=base):
+            _use(into, base)
+        case ir.If(test=test) | ir.While(test=test) | ir.Choice(test=test) | ir.Assert(test=test):
+            into.tests.append(test)
+        case ir.Match(subject=subject, cases=cases):
+            into.tests += [compared(subject, value) for case in cases for value in case.values]
+        case ir.HostParam(name=name, annotation=annotation, default=default):
+            plain = isinstance(annotation, ir.Name) and annotation.full in _PLAIN
+            if plain or (isinstance(default, ir.Const) and default.value is not None):
+                into.flags.add(name)
+        case ir.Starred(value=value):
+            _use(into, value)
         case ir.Call(func=func, args=args, contract=contract):
+            if not (canonical(func) or "").startswith(HARMLESS):
+                for arg in args:
+                    _use(into, arg.value)
             into.typed = into.typed or contract is not None
             into.launches = into.launches or isinstance(func, ir.Sub)
             maker = func.func if isinstance(func, ir.Call) else func
@@ -116,12 +146,18 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.remainders.add(spell(node))
         case ir.Assign(targets=targets):
             into.assigned.update(name for target in targets for name in target_names(target))
+            into.stored.update(target.name for target in targets if isinstance(target, ir.Attr))
+            if isinstance(node.value, ir.Const) and node.value.value is not None:
+                into.flags.update(name for target in targets for name in target_names(target))
         case ir.Augment(target=ir.Name(id=name)):
             # It is read as well, so it counts as mentioned twice.
             into.names[name] += 1
             into.assigned[name] += 1
-        case ir.For(target=target) | ir.Clause(target=target):
+        case ir.Augment(target=ir.Attr(name=name)):
+            into.stored.add(name)
+        case ir.For(target=target, source=source) | ir.Clause(target=target, source=source):
             into.assigned.update(target_names(target))
+            _use(into, source)
         case ir.Walrus(target=target):
             into.assigned[target.id] += 1
         case ir.WithItem(target=ir.Expr() as target):
@@ -134,6 +170,19 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.declared.update(declared)
         case _:
             pass
+
+
+def _use(into: Survey, node: ir.Expr) -> None:
+    if isinstance(node, ir.Name) and node.full is None:
+        into.used.add(node.id)
+
+
+def compared(subject: ir.Expr, value: ir.Expr) -> ir.Expr:
+    """What `case value` asks about `subject`."""
+    if isinstance(value, ir.Const) and isinstance(value.value, bool):
+        return subject if value.value else ir.Operation("not", (subject,), span=value.span)
+    op = "is" if isinstance(value, ir.Const) and value.value is None else "=="
+    return ir.Operation(op, (subject, value), span=value.span)
 
 
 def target_names(target: ir.Expr) -> Iterator[str]:

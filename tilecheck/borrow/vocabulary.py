@@ -6,6 +6,7 @@ The same function goes by several dotted names: `numba.cuda.to_device` and `numb
 
 from __future__ import annotations
 
+from tilecheck.borrow.surface import Effect, having
 from tilecheck.ir import host as ir
 
 # Functions of these modules neither run device work nor wait for it, and keep no argument.
@@ -43,6 +44,47 @@ LOOKS = frozenset(
 
 # Those that print it, or say what it is.
 PRINTS = frozenset(f"builtins.{name}" for name in ("print", "repr", "str", "format", "type", "id", "isinstance"))
+
+# Those that hand on what is in their arguments, to be used from there.
+HANDED_ON = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "dict",
+        "zip",
+        "enumerate",
+        "reversed",
+        "sorted",
+        "iter",
+        "next",
+        "min",
+        "max",
+        "getattr",
+        "setattr",
+        "vars",
+    )
+) | frozenset(
+    f"itertools.{name}"
+    for name in (
+        "chain",
+        "chain.from_iterable",
+        "cycle",
+        "islice",
+        "tee",
+        "repeat",
+        "product",
+        "zip_longest",
+        "pairwise",
+    )
+)
+
+# Those that call what they are given.
+CALLERS = frozenset({"builtins.map", "builtins.filter", "builtins.exec", "builtins.eval"}) | frozenset(
+    f"itertools.{name}" for name in ("starmap", "takewhile", "dropwhile", "filterfalse", "groupby", "accumulate")
+)
 
 TENSOR_MAKERS = frozenset(
     f"tilecheck.{name}"
@@ -125,11 +167,26 @@ FOREIGN_ARRAYS = frozenset(
 )
 
 # Methods of ops that make another op of them, and those that run them.
-COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition", "to_host", "with_grid", "inspect"})
-RUNNING = frozenset({"sync", "sync_on", "run", "graph"}) | COMBINATORS
+COMBINATORS = having("DeviceOp", Effect.COMBINE)
+RUNNING = having("DeviceOp", Effect.START, Effect.FINISH, Effect.RECORD, Effect.COMBINE)
 
 # Methods of arrays that make a further handle on the same memory.
-VIEWS = frozenset({"reshape", "view", "ravel", "transpose", "permute", "permute_dims", "squeeze", "T", "swapaxes"})
+VIEWS = frozenset(
+    {
+        "reshape",
+        "view",
+        "ravel",
+        "transpose",
+        "permute",
+        "permute_dims",
+        "squeeze",
+        "T",
+        "swapaxes",
+        "flat",
+        "real",
+        "imag",
+    }
+)
 
 # Attributes and methods of arrays that do not read their memory.
 LOOKED_AT = frozenset(
@@ -163,7 +220,7 @@ LOOKED_AT = frozenset(
 WRITERS = frozenset({"fill", "sort", "put", "itemset", "partition", "resize", "setfield", "setflags"})
 
 # Methods of our tensors that read their memory on the host.
-READERS = frozenset({"numpy", "item", "tolist", "__array__"})
+READERS = having("Tensor", Effect.READ) | {"tolist"}
 
 DTYPES = {
     "numpy.float16": "f16",

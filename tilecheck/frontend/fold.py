@@ -344,6 +344,8 @@ def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> ob
         return made
     name = dtype_name(function)
     if name is not None and len(args) == 1 and isinstance(args[0], int | float) and not kwargs:
+        if name.endswith(("int8", "int16")):  # their arithmetic wraps early
+            return UNKNOWN
         if "int" in name:
             return _attempt(int, args[0])
         return bool(args[0]) if name == "bool" else float(args[0])

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from tilecheck.frontend.host_expressions import OPERATORS, ExpressionReader, params_of
-from tilecheck.frontend.host_scopes import Resolve, Scope, captures
+from tilecheck.frontend.host_scopes import Resolve, Scope, alternatives, captures
 from tilecheck.frontend.source import Source
 from tilecheck.ir import host as ir
 
@@ -136,7 +136,9 @@ class _Reader(ExpressionReader):
         plain = isinstance(node.pattern, cst.MatchAs) and node.pattern.pattern is None
         guard = self.maybe(scope, node.guard)
         none = isinstance(node.pattern, cst.MatchSingleton) and node.pattern.value.value == "None"
-        return ir.Case(names, guard, self.block(scope, node.body), plain and guard is None, none, span=self.span(node))
+        values = tuple(self.expr(scope, value) for value in alternatives(node.pattern))
+        always = plain and guard is None
+        return ir.Case(names, guard, self.block(scope, node.body), always, none, values, span=self.span(node))
 
     # ---- functions and classes
 

@@ -332,7 +332,7 @@ def _records(value: object, host: bool) -> HostArray:
 def _arange(args: list[object], kwargs: dict[str, object], *, host: bool) -> HostArray:
     numbers = [a for a in args if isinstance(a, int | float)]
     given = kwargs.get("dtype", args[3] if len(args) > 3 else None)
-    if len(numbers) < len(args[:3]) or not numbers:
+    if len(numbers) < len(args[:3]) or not numbers or kwargs.keys() & {"start", "stop", "step"}:
         return HostArray((None,), None if given is None else dtype_name(given), None, host)
     start: float = 0 if len(numbers) == 1 else numbers[0]
     stop: float = numbers[0] if len(numbers) == 1 else numbers[1]

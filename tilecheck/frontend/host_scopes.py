@@ -250,6 +250,18 @@ def _named_expressions(node: cst.CSTNode) -> Iterator[cst.NamedExpr]:
             yield from _named_expressions(child)
 
 
+def alternatives(pattern: cst.MatchPattern) -> tuple[cst.BaseExpression, ...]:
+    """The values of `case 1 | 2` or `case True`, none for any other pattern."""
+    match pattern:
+        case cst.MatchValue(value=value) | cst.MatchSingleton(value=value):
+            return (value,)
+        case cst.MatchOr(patterns=patterns):
+            found = [alternatives(part.pattern) for part in patterns]
+            return tuple(value for values in found for value in values) if all(found) else ()
+        case _:
+            return ()
+
+
 def captures(pattern: cst.MatchPattern) -> Iterator[cst.Name]:
     """The names that a `case` pattern binds."""
     stack: list[cst.CSTNode] = [pattern]

@@ -20,12 +20,14 @@ import libcst as cst
 from tilecheck.frontend.fold import module_scope
 from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside, made_of, mentioned
 from tilecheck.frontend.launch_objects import Activation
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Ref, Resolve, parameters
+from tilecheck.frontend.scopes import UNKNOWN, Binding, ClassValue, FunctionValue, Instance, Ref, Resolve, parameters
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import Derived, HostArray, Stranger
+from tilecheck.ir.host_array import Derived, HostArray, Stranger, Unseen
 
 # Modules whose names are known for what they are, or lead to no array of the program.
 _LIBRARIES = sys.stdlib_module_names | {"numba", "numpy", "cupy", "torch", "tilecheck", "cuda", "pytest", "builtins"}
+# What may bind any name of a module.
+_ANY_NAME = re.compile(r"\b(?:globals|vars)\s*\(\s*\)|\bexec\s*\(")
 _REBOUND = re.compile(r"(?:^|[:;])[ \t]*(?:global|nonlocal)[ \t]+([\w, \t]+)", re.MULTILINE)
 
 
@@ -42,7 +44,9 @@ class HostMemory(ABC):
         self.classes_changed = False
         self.stack: list[Activation] = [Activation(self.module, {}, None, None)]
         found = _REBOUND.findall(source.text)
-        self.rebound = frozenset(name.strip() for names in found for name in names.split(","))
+        loose = {name for name, at in self.module.bindings.items() if all(_is_value(each) for each in at)}
+        anywhere = loose if _ANY_NAME.search(source.text) else set()
+        self.rebound = frozenset({name.strip() for names in found for name in names.split(",")} | anywhere)
         self._captured: dict[cst.CSTNode, frozenset[str]] = {}
 
     @abstractmethod
@@ -147,6 +151,8 @@ class HostMemory(ABC):
         arrays = tuple(dict.fromkeys(array for value in values for array in arrays_in(value)))
         self.taint(*(value for value in values if not isinstance(value, FunctionValue)))
         for array in arrays:
+            if isinstance(array, Unseen):  # of which nothing is known that could change
+                continue
             known = self.moved.get(array.buffer, ())
             self.moved[array.buffer] = tuple(dict.fromkeys((*known, *arrays)))
 
@@ -176,3 +182,7 @@ class HostMemory(ABC):
 
 def _parameter_names(function: FunctionValue) -> set[str]:
     return {param.name.value for param in parameters(function.node)}
+
+
+def _is_value(binding: Binding) -> bool:
+    return not isinstance(binding.value, Ref | cst.FunctionDef | cst.ClassDef)

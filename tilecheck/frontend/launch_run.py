@@ -283,15 +283,19 @@ class HostRun(HostStates):
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
         before = self.snapshot()
+        between: list[State] = []
         left: Stop | None = None
         try:
-            self._suite(node.body.body)
+            for statement in node.body.body:
+                start = self.snapshot()
+                self._suite((statement,))
+                between += [self.snapshot(), self._within(statement, start)]
         except Stop as stop:
             if stop.kind != "raise":
                 left = stop
         after = self.snapshot()
         if node.handlers:
-            self.merge(before, after)  # anywhere in the body
+            self.merge(before, after, *between)  # anywhere in the body
             middle = self.snapshot()
             out = [] if left is not None else [after]
             for handler in node.handlers:
@@ -309,6 +313,15 @@ class HostRun(HostStates):
             self._suite(node.finalbody.body.body)
         if left is not None:
             raise left
+
+    def _within(self, statement: cst.CSTNode, start: State) -> State:
+        """What holds anywhere inside `statement`, which has just run from `start`."""
+        here = self.snapshot()
+        if isinstance(statement, cst.SimpleStatementLine):
+            return start
+        for name in assigned_names(statement)[0]:
+            here.names[name] = made_of(start.names.get(name), here.names.get(name))
+        return here
 
     # ---- loops
 
@@ -368,7 +381,8 @@ class HostRun(HostStates):
         """Run a body as any of its rounds: of what the loop may change only the memory is known in it and after it.
 
         A variable that a round assigns may hold, at the start of any round, what it held before the loop or after a
-        round. Variables whose arrays only trade places hold different ones at any time.
+        round. Variables whose arrays only trade places hold different ones at any time. Where a second round adds to
+        what they hold, the last one starts from all that any of them holds.
         """
         changed, attributes = assigned_names(node)
         self.taint(*(v for at in self.stack for v in at.names.values() if isinstance(v, HostArray | list)))
@@ -376,6 +390,7 @@ class HostRun(HostStates):
         start = [self.fresh(self.held_by(slot)) for slot in slots]
         known: list[object] = [v if isinstance(v, HostArray | Stranger) else made_of(v) for v in start]
         exits: list[State] = []
+        born = HostArray(None).buffer
         for number in range(_ROUNDS_TO_SETTLE):
             del self.seen[launches:]
             for slot, value in zip(slots, known, strict=True):
@@ -390,7 +405,13 @@ class HostRun(HostStates):
             finally:
                 exits += self.loops.pop().breaks
             after = [self.held_by(slot) for slot in slots] if again else known
-            known = settled(known, after, first=number == 0)
+            before, known = known, settled(known, after, first=number == 0)
+            grown = [at for at, value in enumerate(known) if not _reach(value, born) <= _reach(before[at], born)]
+            if number and not grown:
+                break
+            if number:
+                everything = [known[at] for at in grown]
+                known = [made_of(*everything) if at in grown else value for at, value in enumerate(known)]
         for slot, value in zip(slots, known, strict=True):
             left = [ended for state in exits if not same(value, ended := state.held_by(slot))]
             self.put(slot, made_of(value, *left) if left else value)
@@ -404,3 +425,8 @@ class HostRun(HostStates):
             if node.func.value == "enumerate" and items:
                 return (UNKNOWN, items[0])
         return any_item(sequence)
+
+
+def _reach(value: object, born: int) -> frozenset[int]:
+    """The buffers that `value` reaches, those made after `born` aside."""
+    return frozenset(array.buffer for array in arrays_in(value) if array.buffer < born)

@@ -173,6 +173,7 @@ class HostValues(HostMemory):
         return result
 
     def _call(self, node: cst.Call) -> object:
+        self.fuel -= 1
         func = node.func
         owner: object = None
         name = ""

@@ -90,6 +90,7 @@ class Kind(StrEnum):
     SHARED_OP = "shared op"
     RUNNING = "running"
     GRAPH = "graph"
+    OUTPUT = "output of a graph"
     STREAM = "stream"
     EVENT = "event"
     HOST = "host array"
@@ -186,6 +187,21 @@ class Assume(Instr):
 
     src: Var
     what: Shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decide(Instr):
+    """A test has shown whether the condition `key` holds: paths on which it came out the other way before end here."""
+
+    key: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forget(Instr):
+    """What the condition `key` asks about was set: it may come out either way."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -422,7 +438,7 @@ class Guard(Instr):
     final: Block = ()
 
 
-_QUIET = (Make, Bind, Unbind, Put, Assume, Seal, Keep, Leave, Exit, Branch, Loop, Guard)
+_QUIET = (Make, Bind, Unbind, Put, Assume, Decide, Forget, Seal, Keep, Leave, Exit, Branch, Loop, Guard)
 
 
 def raises(instr: Instr) -> Literal["before", "after"] | None:

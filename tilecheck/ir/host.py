@@ -42,7 +42,7 @@ is (spans left out)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -380,13 +380,17 @@ class With(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case(HostNode):
-    """One `case`: the names its pattern binds. `always` marks an irrefutable pattern without a guard, `none` `case None`."""
+    """One `case`: the names its pattern binds. `always` marks an irrefutable pattern without a guard, `none` `case None`;
+    `values` are the constants (None included) and dotted names, one of which the subject must be, empty for any other
+    pattern.
+    """
 
     names: tuple[Name, ...]
     guard: Expr | None
     body: tuple[Stmt, ...]
     always: bool = False
     none: bool = False
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -428,11 +432,15 @@ class Class(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class HostModule:
-    """One file. `name` is its dotted name, `__main__` when it has none."""
+    """One file. `name` is its dotted name, `__main__` when it has none. A front end that leaves out the bodies of functions
+    says what they may set: `shifting` gives the variables that are declared `global` or `nonlocal`, and with a dot
+    before them the fields that are set by no constructor.
+    """
 
     name: str
     path: str
     body: tuple[Stmt, ...]
+    shifting: Callable[[], frozenset[str]] | None = None
 
 
 # The fields that may hold nodes, by class of node: looked up once.

@@ -186,6 +186,11 @@ class Derived:
     turn: tuple[object, int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen(HostArray):
+    """The memory of a stranger, if it has any."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stranger:
     """Something of which only its source is known: a parameter, or what an unknown call gives.
@@ -193,7 +198,7 @@ class Stranger:
     `parts` are its attributes and items by constant names; different ones are taken for different things.
     """
 
-    array: HostArray = field(default_factory=lambda: HostArray(None, host=False))
+    array: Unseen = field(default_factory=lambda: Unseen(None, host=False))
     parts: dict[object, Stranger] = field(default_factory=dict)
 
     def part(self, kind: str, key: object) -> Stranger:

@@ -3,7 +3,7 @@
 A rule module with a fix has `fix(line, diagnostic) -> Edit | None`. Edits are applied from the bottom up; of two that
 overlap the later one in the file waits for the next run. Bytes outside of the edits, line ends included, stay as they are;
 a line that an edit leaves blank goes. A rule sees one line only, so an edit after which the file does not parse any more
-is left out.
+is left out, and so is one that uses a name which is not bound on each way to its line (`bound.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import cast
 
 from tilecheck.diagnostic import Diagnostic
 from tilecheck.edit import Edit
+from tilecheck.report.bound import bound_at
 from tilecheck.rules import RULES, rule_name
 
 # A line with its end, whichever of the three it is.
@@ -33,6 +34,7 @@ def apply_fixes(text: str, diagnostics: Iterable[Diagnostic]) -> tuple[str, int]
     lines = LINE.findall(text)
     known = fixers()
     edits: list[Edit] = []
+    tree = _parsed(text)
     for diagnostic in diagnostics:
         fix = known.get(diagnostic.rule)
         number = diagnostic.span.line
@@ -41,7 +43,9 @@ def apply_fixes(text: str, diagnostics: Iterable[Diagnostic]) -> tuple[str, int]
         edit = fix(lines[number - 1].rstrip("\r\n"), diagnostic)
         if edit is None or any(_overlap(edit, other) for other in edits):
             continue
-        if _parses(_edited(lines, [edit])):
+        if edit.needs and (tree is None or not bound_at(tree, edit.needs, edit.line)):
+            continue
+        if _parsed(_edited(lines, [edit])) is not None:
             edits.append(edit)
     return _edited(lines, edits), len(edits)
 
@@ -56,14 +60,13 @@ def _edited(lines: list[str], edits: list[Edit]) -> str:
     return "".join(lines)
 
 
-def _parses(text: str) -> bool:
+def _parsed(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
-        except (SyntaxError, RecursionError, MemoryError):
-            return False
-    return True
+            return ast.parse(text)
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
+            return None
 
 
 def _overlap(one: Edit, other: Edit) -> bool:

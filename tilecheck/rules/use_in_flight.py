@@ -226,7 +226,9 @@ def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
         return None
     if ";" in line or any(label.span.line == diagnostic.span.line for label in diagnostic.labels):
         return None  # the work may be started on this very line
-    return Edit(diagnostic.span.line, 1, 1, f"{start}{wait[1]}\n")
+    name = wait[1].removeprefix("await ").removesuffix("()")
+    name = name if wait[1].startswith("await ") else name.rpartition(".")[0]
+    return Edit(diagnostic.span.line, 1, 1, f"{start}{wait[1]}\n", needs=name)
 
 
 # `cuda` may have another name in this file; a stream and a running op have the one that the finding says.

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
-from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, scale
+from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, num, scale
 from tilecheck.verify.condition import Condition
 from tilecheck.verify.conditions import leaves_room
 from tilecheck.verify.cutile_owner import conditions_apart, inside
 from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.locks import kept_apart
 from tilecheck.verify.masks import ordered, same, why_unordered
-from tilecheck.verify.pairs import Mode, Pairing, Question
-from tilecheck.verify.run import Crossing, Run
+from tilecheck.verify.pairs import Mode, Pairing, Question, about_one
+from tilecheck.verify.run import Crossing, Run, Ticket
 from tilecheck.verify.suspects import Excuses, Standing, Suspect, classify
 from tilecheck.verify.values import Access, Array, Held, Scalar, Truth
 from tilecheck.verify.verdict import Property
@@ -323,7 +323,7 @@ def _same_value(run: Run, pairing: Pairing, pair: Pair, question: Question) -> b
 
 def exclusive_tickets(run: Run, mode: Mode) -> Mapping[Term, Term]:
     """Old values of counters that give each of two threads of `mode` a range of its own: the two share the counter (each
-    block has its own in shared memory), and no other access writes it.
+    block has its own in shared memory), no other access writes it, and no thread whatsoever moves it back.
     """
     made: dict[Term, Term] = {}
     for ticket in run.tickets:
@@ -337,5 +337,14 @@ def exclusive_tickets(run: Run, mode: Mode) -> Mapping[Term, Term]:
         interval = ticket.access.tags[Level.BLOCK]
         if any(interval.keys() & store.tags[Level.BLOCK].keys() for store in stores):
             continue
-        made[ticket.old] = ticket.increment
+        if _moves_on(run, ticket):
+            made[ticket.old] = ticket.increment
     return made
+
+
+def _moves_on(run: Run, ticket: Ticket) -> bool:
+    """Whether the increment of `ticket` is never negative, be it of a thread that uses no ticket."""
+    if ticket.increment.low is not None and ticket.increment.low >= 0:
+        return True
+    question = about_one(run, [ticket.access.guard, lt(ticket.increment, num(0))])
+    return run.solver.refutes(question.formulas, 500)
