@@ -62,7 +62,8 @@ class Effects:
         """Keep `broken`; of several that break one place, the one whose cause stands first in the source."""
         if self._inner is not None:
             broken = replace(broken, inner=self._inner)
-        at = broken.kind, broken.span, broken.place
+        # A call breaks with its arguments once, whichever of two tensors a round of a loop has in them.
+        at = broken.kind, broken.span, "" if broken.kind is Break.ONE_CALL else broken.place
         former = self.broken.get(at)
         if former is None or broken.rank() < former.rank():
             self.broken[at] = broken

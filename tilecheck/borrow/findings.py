@@ -63,7 +63,7 @@ class Broken:
 
     def rank(self) -> tuple[Span, Span, bool, tuple[str, ...], bool]:
         """By what a finding is chosen among those of one kind at one place: their causes, in the order of the source."""
-        texts = self.holder, self.param, self.by, self.verb
+        texts = self.holder, self.param, self.by, self.verb, self.place
         return self.origin or _LAST, self.later or _LAST, not self.named, texts, self.writes
 
 

@@ -28,7 +28,7 @@ from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey, compared
 from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Thing, Value
-from tilecheck.borrow.vocabulary import HOST_ONLY
+from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
@@ -363,7 +363,11 @@ class _Statements(Expressions):
         if item.target is not None:
             bind(self, item.target, operand, item.context)
         kind = operand.value.kind if isinstance(operand.value, Handle) else None
-        if must_raise(item.context):
+        if isinstance(item.context, ir.Call) and canonical(item.context.func) == "tilecheck.streams":
+            outer_policy, self.policy = self.policy, self.make(Kind.OTHER, "stream", item.span)
+            self._with(rest, body, span)
+            self.policy = outer_policy
+        elif must_raise(item.context):
             self.expected += [statement.span for statement in body]
             inside = self.block_of(lambda: self._with(rest, body, span))
             self.emit(flow.Guard((*inside, *never(span)), ((),), span=span))
