@@ -61,6 +61,9 @@ class PaperDriver:
         # By event: the stream and how much of it comes before; and which waits were ordered, (stream, event).
         self.events: dict[int, tuple[int, int]] = {}
         self.waits: list[tuple[int, int]] = []
+        # Events by the flags they were made with, and those that a thread of the host has waited for.
+        self.flags: dict[int, int] = {}
+        self.awaited: list[int] = []
         # By stream: function, grid and the addresses of the arguments of what was launched last.
         self.launched: list[tuple[int, int]] = []
         self._handles = count(1 << 20)
@@ -162,8 +165,10 @@ class PaperDriver:
     def cuStreamQuery(self, stream: int) -> Any:
         return (OK if not self.held or self.over[stream] >= self.submitted[stream] else NOT_READY,)
 
-    def cuEventCreate(self, flags: Any) -> Any:
-        return OK, self._new()
+    def cuEventCreate(self, flags: int) -> Any:
+        event = self._new()
+        self.flags[event] = flags
+        return OK, event
 
     def cuEventDestroy(self, event: int) -> Any:
         return (OK,)
@@ -177,6 +182,7 @@ class PaperDriver:
         return (OK if not self.held or self.over[stream] >= before else NOT_READY,)
 
     def cuEventSynchronize(self, event: int) -> Any:
+        self.awaited.append(event)
         stream, before = self.events[event]
         self.over[stream] = max(self.over[stream], before)
         return (OK,)

@@ -107,6 +107,12 @@ def test_facts_of_floats_say_nothing_of_indices() -> None:
     assert found.verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
 
 
+@pytest.mark.parametrize("cast", ["tc.i8", "tc.u8", "tc.i16"])
+def test_facts_end_where_a_cast_drops_bits(cast: str) -> None:
+    found = verdict(f"i = cuda.grid(1)\nif i < p.size:\n    z[{cast}(p[i])] = i", "0 <= p < z.size and distinct(p)")
+    assert found.verdicts[Property.RACE_FREE].verdict is not Verdict.PROVEN
+
+
 def test_a_refutation_keeps_what_is_required() -> None:
     """The scatter races with itself and with what comes after it; the witness is a launch that would be accepted."""
     body = "i = cuda.grid(1)\nif i < p.size:\n    z[p[i]] = i\n    z[0] = i"
@@ -169,6 +175,8 @@ def test_broken_facts_name_their_elements() -> None:
     assert words("nondecreasing(a)", [[0, 3]]) == "`a` has rank 2, and one order for rank 1 only"
     assert words("a < 6", [np.nan]) == "element 0 of `a` is nan"
     assert words("distinct(a)", []) is None
+    assert words("distinct(a)", np.array([2**63 + 1, 2**63 + 1], np.uint64)) is not None
+    assert words("distinct(a)", np.array([-128, 127], np.int8)) is None
 
 
 # ---- against the executor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import inspect
@@ -115,3 +116,25 @@ def test_a_launcher_lets_go_when_somebody_looks(paper: PaperDriver) -> None:
         assert tc.allocated().count == before
     finally:
         gc.enable()
+
+
+def test_a_coroutine_is_woken_by_a_thread_that_slept(paper: PaperDriver) -> None:
+    x, streams = tc.ones(64), [tc.Stream() for _ in range(3)]
+    others = [tc.zeros(64) for _ in streams]
+
+    async def one(n: int) -> object:
+        return await kernels.add(others[n].partition(32), x, x).run(streams[n])
+
+    async def main() -> list[object]:
+        paper.held = True
+        return await asyncio.gather(*(one(n) for n in range(3)))
+
+    before = len(paper.awaited)
+    assert len(asyncio.run(main())) == 3
+    first: dict[int, int] = {}
+    for event in paper.awaited[before:]:
+        first.setdefault(paper.events[event][0], event)
+    assert set(first) == {stream._queue.handle for stream in streams}
+    blocking = paper.CUevent_flags.CU_EVENT_BLOCKING_SYNC.value
+    assert all(paper.flags[event] & blocking for event in first.values())
+    paper.held = False

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilecheck as tc
-from benchmarks import device
+from benchmarks import calls, device
 from benchmarks.device import checks
 from benchmarks.device.measure import Against, Line, host_line
+from tests.paper_driver import PaperDriver, on_paper
 from tilecheck_runtime import specialise
 from tilecheck_runtime.errors import KernelStopped
+
+
+@pytest.fixture
+def paper() -> Iterator[PaperDriver]:
+    with on_paper() as driver:
+        yield driver
+
 
 without_torch = pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
 
@@ -54,6 +64,21 @@ def test_the_host_cost_is_ours_over_theirs() -> None:
     line = host_line("sums", side, {"nothing": (none, 1.0)}, 20)
     assert isinstance(line, Line)
     assert line.against[0].ratio > 1
+
+
+def test_every_way_of_launching_runs(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    sides = calls.ways(tc.Stream(), *(tc.ones(calls.COUNT) for _ in range(4)))
+    for call, wait in sides.values():
+        before = len(paper.launched)
+        for _ in range(4):
+            call()
+        wait()
+        assert len(paper.launched) == before + 4
+    assert calls.AT_ONCE in sides
+    monkeypatch.setattr(calls, "LAUNCHES", 3)
+    monkeypatch.setattr(calls, "TURNS", 2)
+    calls.main()
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()][1:] == list(sides)
 
 
 def test_a_twin_is_compiled_without_checks_and_only_there() -> None:

@@ -53,6 +53,14 @@ def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
         disk_cache.enable(shared)
 
 
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(UsageError, match="there can be no kernel cache"):
+            disk_cache.enable(path)
+    assert disk_cache.folder() is None
+
+
 def test_a_vanished_folder_costs_an_error_count_only(folder: Path) -> None:
     folder.rmdir()
     disk_cache.write("k", b"payload")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -210,3 +211,21 @@ def test_a_graph_of_many_launches_on_one_tensor_adds_up() -> None:
     assert refused(lambda: z.partition(8)).rule == "borrow-conflict"
     del graph
     z.partition(8)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_scope_is_entered_once(fails: bool) -> None:
+    x, z = tc.ones(8), tc.zeros(8)
+    scope = tc.CudaGraph.scope()
+    with suppress(ValueError), scope:
+        scope.record(tc.memcpy(z, x))
+        if fails:
+            raise ValueError
+    error = refused(scope.__enter__)
+    assert error.rule == "capture" and "entered before" in error.message
+    if fails:
+        # What was recorded is in no graph, and holds nothing.
+        z.into_partition(4)
+    else:
+        scope.graph.launch().sync()
+        assert z.numpy().sum() == 8

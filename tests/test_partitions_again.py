@@ -91,6 +91,20 @@ def test_a_new_map_is_the_same_map() -> None:
         assert np.array_equal(z.numpy(), x.numpy())
 
 
+def test_handles_that_are_gone_are_forgotten() -> None:
+    x, z, w = tc.ones(64), tc.zeros(64), tc.zeros(64)
+    p = z.partition(8)
+    kept = [p.map(1, blocks=2) for _ in range(20)]
+    for n in range(200):
+        k.walk(p.map(1, blocks=1 + n % 3), x).sync()
+        k.move(w.partition(1 + n % 64), x).sync()
+    assert z._slot is not None and w._slot is not None
+    assert len(z._slot.live) <= 2 * len(kept) + 20 and len(w._slot.live) <= 1 and len(w._slot.forms) <= 64
+    z.partition(8)
+    for mapped in kept:
+        assert refused(lambda mapped=mapped: k.walk(mapped, x)).rule == "borrow-conflict"
+
+
 def test_without_a_stream_it_stays_where_it_was() -> None:
     x, z, w = tc.ones(64), tc.zeros(64), tc.zeros(64)
     seen = set()

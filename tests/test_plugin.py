@@ -176,3 +176,26 @@ reveal_type(copy(z, x).first().unpartition().sync())
 
 def test_random_edits_never_crash_mypy(tmp_path: Path) -> None:
     assert fuzz_plugin.run(60, 7, tmp_path) == []
+
+
+def test_one_mistake_is_told_once(checked: Checked) -> None:
+    source = """\
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
+class B(Dim): ...
+@tc.kernel
+def copy(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z))
+def cut(x: Tensor[Shared, f32, Dyn]) -> None:
+    x.partition(8)
+def launch() -> None:
+    z, x, y = tc.zeros(64), tc.ones(64, dtype=f16), tc.ones(8, 8)
+    copy(z.partition(8), x).sync()
+    copy(z.partition(8), y).sync()
+"""
+    told = [
+        (line.split(":")[1], line.rpartition("[")[2]) for line in checked(source)[0].splitlines() if ": error:" in line
+    ]
+    assert told == [("8", "write-to-shared]"), ("11", "dtype-mismatch]"), ("12", "shape-mismatch]")]
+    # What is ignored in our words is still said in mypy's.
+    assert "[call-overload]" in checked(source.replace("(8)\ndef", "(8)  # type: ignore[write-to-shared]\ndef"))[0]

@@ -11,6 +11,7 @@ import pytest
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
 from tilecheck import Mut, Shared, Tensor, f32
+from tilecheck_runtime import tune
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
 from tilecheck_runtime.tune import Tuned
@@ -162,7 +163,36 @@ def test_what_is_no_tuning_problem() -> None:
     assert "meta arguments have no data" in error.points[0]
 
 
+def test_ints_are_compared_exactly() -> None:
+    wanted = np.array([2**60, 7])
+    assert tune._difference([wanted.copy()], [wanted]) is None
+    found = tune._difference([wanted + (wanted > 7)], [wanted])
+    assert found == "output 0 differs from what is expected in 1 elements"
+    some = np.array([1.0, np.nan, 3.0], np.float32)
+    assert tune._difference([some], [some.copy()]) is None
+    found = tune._difference([some], [np.ones(3, np.float32)])
+    assert found == "output 0 differs from what is expected by up to 2 and is nan, or not, in 1 other elements"
+
+
+def test_configurations_may_come_one_by_one() -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    found = tc.autotune(move, iter(SIZES), lambda BM: (z.partition(BM), x))  # type: ignore[arg-type]
+    assert len(found.trials) == len(SIZES)
+    for kernel, configs, words in ((move, [8, 16], "a configuration is a dict, this is 8"),
+                                   (print, SIZES, "`autotune` tunes a kernel, this is a `builtin_function_or_method`")):  # fmt: skip
+        call = tc.autotune
+        error = refused(lambda call=call, k=kernel, c=configs: call(k, c, lambda BM: (z.partition(BM), x)))
+        assert isinstance(error, tc.UsageError) and error.message == words
+
+
 # ---- the record
+
+
+def test_a_record_that_cannot_be_kept_is_said_at_once(tmp_path: Path) -> None:
+    z, x = tc.zeros(64), tc.ones(64)
+    for place in (tmp_path, tmp_path / "nowhere" / "tune.jsonl"):
+        error = refused(lambda place=place: tune_move(z, x, log=place))
+        assert isinstance(error, tc.UsageError) and "it cannot be opened" in error.message
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:

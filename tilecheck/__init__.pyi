@@ -2141,6 +2141,11 @@ class Tensor(Generic[A, T, *S]):
     def view(self, dtype: type[U]) -> Tensor[A, U, *S]:
         ...
 
+    @overload
+    def split(self: Tensor[Owned, T, *S], at: int, axis: int=0) -> tuple[Tensor[Owned, T, *S], Tensor[Owned, T, *S]]:
+        ...
+
+    @overload
     def split(self: Tensor[Mut, T, *S], at: int, axis: int=0) -> tuple[Tensor[Mut, T, *S], Tensor[Mut, T, *S]]:
         ...
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mypy.errorcodes import ErrorCode
-from mypy.errors import Errors
+from mypy.errors import ErrorInfo, Errors
 
 import tilecheck
 
@@ -49,6 +49,35 @@ def report(errors: Errors, finding: Diagnostic) -> None:
     error = errors.report(line, column, finding.message, **place)
     for text in notes(finding):
         errors.report(line, column, text, severity="note", parent_error=error, **place)
+    _drop_twins(errors, error, SAID_BY_MYPY.get(finding.rule, ()))
+
+
+SAID_BY_MYPY = {
+    "dtype-mismatch": ("arg-type",),
+    "shape-mismatch": ("arg-type",),
+    "unpartitioned-output": ("arg-type",),
+    "write-to-shared": ("arg-type", "call-overload", "misc"),
+}
+"""What mypy says, in words about types, of the mistake that a rule finds."""
+
+
+def _drop_twins(errors: Errors, error: ErrorInfo, codes: tuple[str, ...]) -> None:
+    """Take back what mypy said of the same mistake at the same place, with its notes: one mistake is told once, in our
+    words. Where ours is ignored or disabled, mypy's stays.
+    """
+    known = errors.error_info_map.get(errors.file, [])
+    if not codes or not any(info is error for info in known):
+        return
+    twins = [
+        info
+        for info in known
+        if info.severity == "error" and info.code is not None and info.code.code in codes
+        if (info.line, info.column) == (error.line, error.column)
+        if "Tensor" in info.message or "Partition" in info.message
+    ]
+    if twins:
+        gone = {(twin.code, twin.line, twin.column) for twin in twins}
+        errors.error_info_map[errors.file] = [i for i in known if (i.code, i.line, i.column) not in gone]
 
 
 def notes(finding: Diagnostic) -> Iterator[str]:

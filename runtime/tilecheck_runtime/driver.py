@@ -309,11 +309,14 @@ class Device:
         _ok("cuStreamQuery", (status,))
         return True
 
-    def new_event(self, timing: bool = False) -> int:
+    def new_event(self, timing: bool = False, asleep: bool = False) -> int:
+        """An event; a thread that waits for it on the host spins, or is `asleep`, which takes longer to notice."""
         self.enter()
         driver = _bindings()
         flags = driver.CUevent_flags
-        kind = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
+        kind = flags.CU_EVENT_DEFAULT.value if timing else flags.CU_EVENT_DISABLE_TIMING.value
+        if asleep:
+            kind |= flags.CU_EVENT_BLOCKING_SYNC.value
         return int(_ok("cuEventCreate", driver.cuEventCreate(kind)))
 
     def free_event(self, event: int) -> None:

@@ -2,7 +2,7 @@
 
 Elements change as ops run, so this cannot be decided when the op is built, as shapes are: the check waits for everything
 that the launch comes after, reads the arrays and looks at every element. It fails closed, and what it costs is that wait,
-a copy from the device, and time in proportion to the elements (`distinct` sorts them), at every launch. While it
+a copy from the device, and time in proportion to the elements (`distinct` may have to sort them), at every launch. While it
 looks, the launch holds its borrows, so nobody changes the arrays between the check and the kernel.
 
 Where the program vouches for the elements, an op that is built inside of `with tc.unsafe("reason"):` is launched without a

@@ -106,6 +106,7 @@ class Scope:
     def __init__(self, stream: Stream) -> None:
         self._recording = Recording(stream, allocates=False)
         self._phase: Any = None
+        self._entered = False
         self._graph: CudaGraph[None] | None = None
 
     @property
@@ -126,6 +127,13 @@ class Scope:
 
     def __enter__(self) -> Scope:
         phase.refuse_running("scope")
+        if self._entered:
+            raise OpError(
+                "a scope records one graph, and this one has been entered before",
+                "begin another: `tc.CudaGraph.scope()`",
+                rule="capture",
+            )
+        self._entered = True
         self._phase = phase.inside(Phase.SCOPE)
         self._phase.__enter__()
         return self

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from tilecheck_runtime.tensor import Tensor
 
 MAX_RANK = 3
-# Forms that the slot of a tensor remembers.
-FORMS = 64
+# Forms that the slot of a tensor remembers; it looks for handles that are gone when there are this many more than twice
+# what it found alive.
+FORMS, SWEEP = 64, 16
 
 
 class _Owned:
@@ -75,7 +76,15 @@ class Slot(Standing):
         self.loan = loan
         self.forms: dict[Any, Form] = {}
         self.live: list[weakref.ref[Partition]] = []
+        self._sweep_at = SWEEP
         loan.holders = self.live
+
+    def enter(self, handle: Partition) -> None:
+        """Know of a handle for as long as it lives."""
+        self.live.append(weakref.ref(handle))
+        if len(self.live) > self._sweep_at:
+            self.live[:] = [ref for ref in self.live if ref() is not None]
+            self._sweep_at = 2 * len(self.live) + SWEEP
 
     def form(self, asked: Any, form: Form) -> Form:
         """Remember `form` under what it was asked for with."""
@@ -105,7 +114,7 @@ class Partition(Unique):
         self._form = form
         self._slot = slot
         if slot is not None:
-            slot.live.append(weakref.ref(self))
+            slot.enter(self)
 
     @property
     def tile(self) -> tuple[int, ...]:

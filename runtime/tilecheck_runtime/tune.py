@@ -75,6 +75,12 @@ def autotune(
     `expected` holds what each written argument must be afterwards, in the order of the signature. Raises UsageError for
     no or repeated configurations and for a `log` of another run, LaunchRefused if no configuration is valid.
     """
+    if not isinstance(kernel, Kernel):
+        raise UsageError(f"`autotune` tunes a kernel, this is a `{type(kernel).__name__}`", "decorate it: `@tc.kernel`")
+    configs = list(configs)
+    for config in configs:
+        if not isinstance(config, Mapping):
+            raise UsageError(f"a configuration is a dict, this is {config!r}", 'such as `{"BM": 64, "BN": 128}`')
     names = [config_name(config) for config in configs]
     if not names or len(set(names)) < len(names):
         raise UsageError("`autotune` wants one or more different configurations", f"got {len(names)}")
@@ -174,11 +180,19 @@ def _difference(results: list[Array], gate: list[Array]) -> str | None:
     for number, (result, wanted) in enumerate(zip(results, gate, strict=True)):
         if result.shape != wanted.shape:
             raise UsageError(f"`expected` has shape {wanted.shape} for output {number}, which has {result.shape}")
-        tolerance = TOLERANCE.get(_short(result), 0.0)
+        tolerance = TOLERANCE.get(_short(result))
+        if tolerance is None:
+            if not np.array_equal(result, wanted):
+                return f"output {number} differs from what is expected in {int(np.sum(result != wanted))} elements"
+            continue
         got, right = result.astype(np.float64), wanted.astype(np.float64)
         scale = float(np.abs(right[np.isfinite(right)]).max(initial=0.0))
         if not np.allclose(got, right, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            return f"output {number} differs from what is expected by up to {float(np.nanmax(np.abs(got - right))):.3g}"
+            apart = np.abs(got - right)
+            most = float(np.max(apart, where=~np.isnan(apart), initial=0.0))
+            missing = int(np.sum(np.isnan(got) != np.isnan(right)))
+            nans = f" and is nan, or not, in {missing} other elements" if missing else ""
+            return f"output {number} differs from what is expected by up to {most:.3g}{nans}"
     return None
 
 

@@ -51,15 +51,21 @@ class TuningLog:
         self._configs = {config_name(config): config for config in configs}
         self.trials: dict[str, Trial] = {}
         if path is not None:
-            self._open(path)
+            try:
+                self._open(path)
+            except OSError as error:
+                raise self._refuse(f"it cannot be opened: {error.strerror}") from None
 
     def add(self, trial: Trial) -> None:
         """Keep one trial, on disk at once."""
         self.trials[trial.name] = trial
         if self._path is not None:
             line = {"name": trial.name, "seconds": trial.seconds, "error": trial.error}
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+            except OSError as error:
+                raise self._refuse(f"it cannot be written: {error.strerror}") from None
 
     def _open(self, path: Path) -> None:
         if not path.exists() or not path.read_bytes():

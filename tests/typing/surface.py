@@ -93,3 +93,14 @@ def main() -> None:
     borrow(z)
     take(z)
     take(y.partition(4))  # error: borrowed, not owned
+    rest = tc.zeros(64)
+    while rest.size > 16:
+        piece, rest = rest.split(16)
+        borrow(piece)
+    take(rest)
+
+
+def halves(rest: Tensor[Mut, f32, Dyn]) -> None:
+    piece, rest = rest.split(16)
+    borrow(piece)
+    take(rest)  # error: borrowed, not owned

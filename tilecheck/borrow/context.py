@@ -54,7 +54,8 @@ class Context:
     """The state of lowering one function of `program`.
 
     `lambdas` are the lambdas met; `called_back` are expressions for functions that a running op calls (`then`);
-    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default;
+    `scope` is what the graph scope around is called; `stream` is the current one of torch, None for the default; `policy`
+    is the one that `tc.streams(...)` picks, any for all that is known;
     `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
     `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
@@ -89,6 +90,7 @@ class Context:
     set_at: dict[Var, int] = field(default_factory=dict)
     trials: int = 0
     stream: Var | None = None
+    policy: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
     _temps: Iterator[int] = field(default_factory=count)

@@ -17,6 +17,7 @@ from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.repeats import launcher, repeats_method, start
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.surface import Effect, having
 from tilecheck.borrow.values import (
     NOTHING,
     Array,
@@ -261,7 +262,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         low.emit(flow.Capture(prepared, var, span=node.span))
         low.emit(flow.Seal(prepared, span=node.span))
         return Operand(prepared, Handle("prepared"))
-    if method in ("unzip", "compile"):
+    if method in having("DeviceOp", Effect.SPEND):
         # What comes of it is not followed, but the op itself is used up.
         low.emit(flow.Combine(low.temp(), Site(Kind.OTHER, spell(node), node.span), (var,), kept=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))

@@ -36,6 +36,8 @@ def relevant(function: Flow) -> Flow | None:
             groups.join(mentioned)
         if _triggers(instr):
             triggered = True
+        if _triggers(instr) or isinstance(instr, flow.SyncStream):
+            # Waiting for a stream may end what is on one of which nothing is known.
             seeds += mentioned
     if not triggered:
         return None

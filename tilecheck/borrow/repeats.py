@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 def start(low: Expressions, node: ir.Expr, op: str, name: str, stream: str | None = None) -> Operand:
     """The running form of `op`, which knows its stream."""
     running = low.temp()
+    stream = stream or low.policy
     low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, stream, span=node.span))
     if stream is not None:
         low.emit(flow.Put(running, ".stream", stream, span=node.span))

@@ -6,6 +6,7 @@ The same function goes by several dotted names: `numba.cuda.to_device` and `numb
 
 from __future__ import annotations
 
+from tilecheck.borrow.surface import Effect, having
 from tilecheck.ir import host as ir
 
 # Functions of these modules neither run device work nor wait for it, and keep no argument.
@@ -166,8 +167,8 @@ FOREIGN_ARRAYS = frozenset(
 )
 
 # Methods of ops that make another op of them, and those that run them.
-COMBINATORS = frozenset({"then", "map", "shared", "first", "last", "unpartition", "to_host", "with_grid", "inspect"})
-RUNNING = frozenset({"sync", "sync_on", "run", "graph"}) | COMBINATORS
+COMBINATORS = having("DeviceOp", Effect.COMBINE)
+RUNNING = having("DeviceOp", Effect.START, Effect.FINISH, Effect.RECORD, Effect.COMBINE)
 
 # Methods of arrays that make a further handle on the same memory.
 VIEWS = frozenset(
@@ -219,7 +220,7 @@ LOOKED_AT = frozenset(
 WRITERS = frozenset({"fill", "sort", "put", "itemset", "partition", "resize", "setfield", "setflags"})
 
 # Methods of our tensors that read their memory on the host.
-READERS = frozenset({"numpy", "item", "tolist", "__array__"})
+READERS = having("Tensor", Effect.READ) | {"tolist"}
 
 DTYPES = {
     "numpy.float16": "f16",

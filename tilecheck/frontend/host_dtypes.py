@@ -64,8 +64,9 @@ _DTYPE_ALIASES = {
 }
 
 
-# Names that torch gives another meaning than NumPy.
+# Names that torch, and ours, give another meaning than NumPy, whose `i8` has eight bytes.
 _TORCH_ALIASES = {"float": "float32", "int": "int32", "long": "int64"}
+_OURS = {"i8": "int8", "u8": "uint8"}
 
 
 def dtype_name(value: object) -> str | None:
@@ -74,6 +75,8 @@ def dtype_name(value: object) -> str | None:
         head, _, name = value.path.rpartition(".")
         if head == "torch":
             name = _TORCH_ALIASES.get(name, name)
+        elif head == "tilecheck":
+            name = _OURS.get(name, name)
         elif head not in ("numpy", "cupy", "numba", "builtins", "numba.cuda", "tilecheck"):
             return None
     elif isinstance(value, str):

@@ -2,7 +2,7 @@
 
 The launch asks `broken` of the arrays it is about to hand over; the search for counterexamples asks `made` for contents
 that a launch would accept. A check reads every element: it takes time in proportion to the size of the array, and
-`distinct` sorts.
+`distinct` sorts, unless the elements are integers that lie close together, as those of a permutation do.
 
 Worked example: `broken(Ordered("perm", "distinct"), np.array([2, 0, 2]), value)` is
 "elements 0 and 2 of `perm` are both 2".
@@ -29,6 +29,8 @@ _COMPARE: dict[Relation, Callable[[Any, Any], Any]] = {
 }
 # Where nothing bounds the elements from one side, made ones stay this close to the other.
 _SPREAD = 64
+# As many places for each element are looked at to see which are taken.
+_DENSE = 8
 
 
 def broken(fact: ElementFact, elements: Array, value: Callable[[Atom], int]) -> str | None:
@@ -54,12 +56,26 @@ def broken(fact: ElementFact, elements: Array, value: Callable[[Atom], int]) -> 
 
 def _twice(name: str, elements: Array) -> str | None:
     flat = elements.ravel()
+    if _all_apart(flat):
+        return None
     order = np.argsort(flat, kind="stable")
     equal = np.flatnonzero(flat[order[:-1]] == flat[order[1:]])
     if not equal.size:
         return None
     first, second = (int(order[equal[0] + k]) for k in (0, 1))
     return f"elements {_at(first, elements)} and {_at(second, elements)} of `{name}` are both {_shown(elements, first)}"
+
+
+def _all_apart(flat: Array) -> bool:
+    """Whether integers that lie close together are distinct, without sorting them; False says nothing."""
+    if flat.dtype.kind not in "iu" or not flat.size:
+        return False
+    low, high = int(flat.min()), int(flat.max())
+    if high - low >= _DENSE * flat.size or high >= 1 << 63:
+        return False
+    seen = np.zeros(high - low + 1, np.bool_)
+    seen[flat.astype(np.int64) - low] = True
+    return int(np.count_nonzero(seen)) == flat.size
 
 
 def _at(position: int, elements: Array) -> str:

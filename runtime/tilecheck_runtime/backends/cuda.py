@@ -37,6 +37,8 @@ from tilecheck_runtime.specialise import Key, Once
 
 # Submissions between two looks at which of them are over.
 LOOK = 16
+# Threads that sleep until what a coroutine waits for is over; one more waits for one of them.
+WATCHERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +263,18 @@ class CUDADevice:
         self._records.append(address)
 
     def watch(self, event: CUDAEvent, call: Callable[[], None]) -> None:
+        """Call when `event` is over. A thread sleeps until then, on an event behind it, since its own makes threads spin."""
         with self._lock:
             if self._watcher is None:
-                self._watcher = ThreadPoolExecutor(2, "tilecheck-watch")
+                self._watcher = ThreadPoolExecutor(WATCHERS, "tilecheck-watch")
+        asleep = self.device.new_event(asleep=True)
+        self.device.record(asleep, event.stream)
 
         def wait() -> None:
             self.device.enter()
             try:
+                self.device.wait_event_host(asleep)
+                self.device.free_event(asleep)
                 event.wait()
             finally:
                 # Whoever waits for the op gets its error; the call is due either way.
