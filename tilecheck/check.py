@@ -99,7 +99,7 @@ def analyse(
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     host = _without_proved(host, simt)
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
-    shown_faults = _at_launches(host, reports)
+    shown_faults = _at_launches(host, (*reports, *_imported(host, source, modules)))
     lost += contained(partial(_opened, host, reports), lambda why: ())
     return Checked(
         source.path,
@@ -131,8 +131,22 @@ def _within(inner: Span, outer: Span) -> bool:
     return starts and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
 
 
+def _imported(host: HostReport, source: Source, modules: Modules) -> tuple[TileReport, ...]:
+    """The tile kernels of other files that this one shows launches of."""
+    wanted = {(launch.kernel.path, launch.name, launch.kernel.line) for launch in host.launches}
+    found: list[TileReport] = []
+    for path in sorted({path for path, _, _ in wanted} - {source.path}):
+        other = modules.found(path)
+        if other is None:
+            continue
+        kernels, _ = contained(partial(tile.read_kernels, other, modules.resolve), lambda why: ((), ()))
+        asked = [kernel for kernel in kernels if (path, kernel.name, kernel.span.line) in wanted]
+        found += (contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in asked)
+    return tuple(found)
+
+
 def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fault, ...]:
-    """What the launches that the file shows break of what the bodies of its own tile kernels ask."""
+    """What the launches that the file shows break of what the bodies of tile kernels ask."""
     if not host.launches or not reports:
         return ()
     from tilecheck.verify.tile_launches import check_launches

@@ -54,6 +54,10 @@ class Modules:
             self._sources[origin] = Source(os.path.relpath(origin), text)
         return self._sources[origin]
 
+    def found(self, path: str) -> Source | None:
+        """The file at `path` (as its `Source` calls it) if it was imported before, else None."""
+        return next((source for source in self._sources.values() if source.path == path), None)
+
     def importer(self, path: str) -> Callable[[str], Source | None]:
         """`resolve` as seen from the file at `path`."""
         return lambda module: self.resolve(module, path)

@@ -19,6 +19,7 @@ from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
+from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
@@ -74,10 +75,17 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     repeated = repeats(low, node, callee)
     if repeated is not None:
         return repeated
+    called: Operand | None = None
+    if isinstance(callee, Nothing) and isinstance(node.func, ir.Call | ir.Sub):
+        called = low.expr(node.func)
+        callee = called.value
+        if isinstance(callee, Launcher | Handle):
+            return repeat(low, node, callee, called)
     if isinstance(callee, Nothing) and node.contract is not None and not _is_our_method(node.func):
         callee = value_of_contract(node.contract)
     receiver: Operand | None = None
-    called: Operand | None = low.expr(node.func) if isinstance(callee, Thing) else None
+    if isinstance(callee, Thing) and called is None:
+        called = low.expr(node.func)
     if isinstance(callee, Nothing) and not _is_harmless(full):
         if isinstance(node.func, ir.Attr):
             if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
@@ -93,7 +101,7 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
                 method = lower_method(low, node, node.func, receiver, name)
                 if method is not None:
                     return method
-        else:
+        elif called is None:
             called = low.expr(node.func)
             callee = called.value
             if isinstance(callee, Launcher | Handle):
@@ -142,7 +150,12 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
         return again
     calls = full in CALLERS or any(isinstance(arg.value, ir.Lambda) for arg in node.args)
     touch = Touch.LOOK if full in LOOKS else Touch.READ
+    outputs = written(node, full) if full.startswith("numpy.") else []
+    for output in outputs:
+        low.look(low.expr(output), output, Touch.WRITE, spell(node))
     for arg in node.args:
+        if arg.value in outputs or (outputs and arg.name == "out"):
+            continue
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
             low.show(arg.value, Touch.LOOK)
             continue

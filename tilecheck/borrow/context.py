@@ -19,7 +19,7 @@ from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, KernelValue, Nothing, Number, Value, join
+from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -224,7 +224,19 @@ class Context:
         found = number(node, self.known) if not isinstance(node, ir.Name) else None
         if found is not None:
             return Number(found)
+        if isinstance(node, ir.Display):
+            return self._kernels(node)
         return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
+
+    def _kernels(self, node: ir.Display) -> Value:
+        """A tuple, list or dict of kernels, which hold nothing themselves."""
+        values = tuple(self.known(item) for item in node.items)
+        keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
+        if not values or not all(isinstance(value, KernelValue) for value in values):
+            return NOTHING
+        if node.kind == "dict":
+            return Table(keys, values) if len(keys) == len(values) else NOTHING
+        return Items(values) if node.kind != "set" else NOTHING
 
     def number(self, node: ir.Expr) -> int | float | None:
         return number(node, self.known)

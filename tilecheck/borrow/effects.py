@@ -182,7 +182,11 @@ class Effects:
         move = move_of(state, obj)
         if move is None:
             return False
-        place = allocation(state, obj)[0].name
+        site = allocation(state, obj)[0]
+        if site.kind is Kind.OUTPUT:
+            self.report(Broken(Break.TAKEN, span, site.name, by, move.span))
+            return True
+        place = site.name
         how, param = (move.by, move.param) if isinstance(move, flow.Move) else ("", "")
         self.report(Broken(Break.MOVED, span, place, by, move.span, how, param))
         return True

@@ -26,6 +26,7 @@ class Break(Enum):
     MOVED_IDLE = "given away while a borrow of it is used later"
     MOVED_VIEW = "given away through a view while its owner is still there"
     MOVED = "used after it was given away"
+    TAKEN = "the output of a graph taken twice"
     SPENT = "an op used after it was run or became part of another"
     CAPTURED = "written, or borrowed exclusively, while a graph holds it"
     LENT = "written, borrowed exclusively or given away while another library has an array on it"

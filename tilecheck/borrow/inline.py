@@ -63,16 +63,24 @@ def may_be_read(low: Expressions, called: ir.Lambda | ir.Function) -> bool:
 
 
 def read_body(
-    low: Expressions, node: ir.Call, closure: Closure, given: dict[str, tuple[Operand, ir.Expr]], name: str | None
+    low: Expressions,
+    node: ir.Expr,
+    closure: Closure,
+    given: dict[str, tuple[Operand, ir.Expr]],
+    name: str | None,
+    apart: bool = False,
 ) -> Operand:
-    """The body of a function that `node` calls, with what each parameter is `given`."""
+    """The body of a function that `node` calls, with what each parameter is `given`; `apart` says that a lambda is also read
+    for itself.
+    """
     called = closure.node
     own: dict[str, str] = {}
     for param, (operand, arg) in given.items():
         own[param] = low.object_of(operand, arg)
         low.env[own[param]] = operand.value
     if isinstance(called, ir.Lambda):
-        with low.reading(Reading(called, low.at or node.span, {**closure.renamed, **own}, low.called_as)):
+        told = low.called_as or ((spell(node), spell(node)) if apart else None)
+        with low.reading(Reading(called, low.at or node.span, {**closure.renamed, **own}, told)):
             return low.expr(called.body)
     for local in low.program.local(called) - own.keys():
         own[local] = low.temp()
@@ -90,7 +98,7 @@ def read_body(
 
 @contextmanager
 def _told_at(
-    low: Expressions, node: ir.Call, called: ir.Function, own: dict[str, str], name: str | None
+    low: Expressions, node: ir.Expr, called: ir.Function, own: dict[str, str], name: str | None
 ) -> Iterator[None]:
     """What the body does is told at the call; the faults that it has by itself are told where it stands."""
     mark, opened, shown = len(low.faults), len(low.opened), len(low.shown)

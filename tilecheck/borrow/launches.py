@@ -258,6 +258,10 @@ def _bind(
     if param is not None:
         span = launch.args[param.name].expr.span
         labels = _declared(launch, param)
+    if param is None:
+        message = f"{source} binds {value}, expected {earlier[0]}: {earlier[1]}"
+        yield Fault("unbound-dim", message, span, help="one `Dim` has one value in a launch")
+        return
     message = f"`{name}` is {earlier[0]} and {value} in one launch: {earlier[1]}, {source}"
     yield Fault("shape-mismatch", message, span, labels=labels)
 

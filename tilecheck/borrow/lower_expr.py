@@ -13,6 +13,7 @@ from tilecheck.borrow.binding import bind, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.containers import display, repeated
 from tilecheck.borrow.context import Context, Operand
+from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import field_of
@@ -224,7 +225,9 @@ class Expressions(Context):
         else:
             self.look(base, node.base, Touch.READ, spell(node))
             self.escape(base, node.span)
-        return Operand(self.make(Kind.OTHER, spell(node), node.span))
+        any_of = _item(base.value, self.scalar(node.index))
+        var = self.make(Kind.OTHER, spell(node), node.span)
+        return Operand(var, any_of if isinstance(any_of, KernelValue) else NOTHING)
 
     def _is_element(self, node: ir.Sub, value: Value) -> bool:
         """Whether `node` is one element of a tensor of ours: a number, read from its memory."""
@@ -350,8 +353,8 @@ class Expressions(Context):
 
     def _await(self, node: ir.Await, awaited: ir.Expr) -> Operand:
         operand = self.expr(awaited)
-        if isinstance(operand.value, Op):
-            self.run_calls(operand.value, node)
+        if isinstance(operand.value, Op) and operand.value.calls and operand.var is not None:
+            operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
         if self.where == "scope" and isinstance(operand.value, Op | Handle):
             self.reentrant(node, spell(node))
         if operand.var is not None:
@@ -359,15 +362,6 @@ class Expressions(Context):
             self.emit(flow.Finish(operand.var, waits=waits, span=node.span))
         self.emit(flow.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
-
-    def run_calls(self, op: Op, node: ir.Expr) -> None:
-        """`node` runs `op`: what the lambdas that run with it name must still be there."""
-        for called in op.calls:
-            own = {param.name for param in called.params}
-            names = (part for part in ir.walk(called.body) if isinstance(part, ir.Name) and part.full is None)
-            for name in dict.fromkeys(part.id for part in names if part.id not in own):
-                if isinstance(self.env.get(name), Array | Pieces):
-                    self.look(Operand(name), node, by=spell(node))
 
     def reentrant(self, node: ir.Expr, what: str) -> None:
         """`node` runs device work where none may run."""

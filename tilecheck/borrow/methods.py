@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow import plain
 from tilecheck.borrow.containers import dict_method
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.continuations import look_on, run_on
 from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.repeats import launcher, repeats_method, start
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
@@ -56,7 +57,7 @@ def lower_method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Opera
     if isinstance(value, Pieces):
         return _pieces_method(low, node, value, method, receiver, name)
     if isinstance(value, Handle):
-        return _handle_method(low, node, value, method, receiver)
+        return _handle_method(low, node, value, method, receiver, name)
     if isinstance(value, Array) and value.library == "tilecheck":
         return _tensor_method(low, node, value, method, receiver, name)
     return plain.method(low, node, func, receiver, name) or _guessed_method(low, node, func, receiver, name)
@@ -201,6 +202,10 @@ def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method:
     if method in ("where", "with_hints"):
         for arg in node.args:
             low.read(arg.value)
+            if method == "where" and arg.name is not None and arg.name in kernel.bound:
+                former, now = kernel.bound[arg.name], spell(arg.value)
+                message = f"`{arg.name}` is bound twice: `where({arg.name}={former})`, then `where({arg.name}={now})`"
+                low.fault("unbound-dim", message, node.span, "a `Dim` has one value in a launch")
         return Operand(None, low.made_kernel(node))
     if method == "on" and kernel.facts.contract.track in ("tile", "simt"):
         return launcher(low, node, kernel)
@@ -220,7 +225,14 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     stream = operands[0].var if len(operands) == 1 and method in ("sync_on", "run") else None
     if method in ("sync", "sync_on", "run", "graph"):
         check_run(low, node, op)
-        low.run_calls(op, node)
+    if method == "graph":
+        look_on(low, node, op)
+    if method in ("sync", "sync_on", "run") and op.calls:
+        running = run_on(low, node, op, var, spell(func.base), stream)
+        if method == "run" or running.var is None:
+            return running
+        low.emit(flow.Finish(running.var, waits=True, span=node.span))
+        return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method in ("sync", "sync_on"):
         low.emit(flow.Finish(var, stream, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
@@ -236,15 +248,13 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
-        calls = (
-            *op.calls,
-            *(value.node for value in given if isinstance(value, Closure) and isinstance(value.node, ir.Lambda)),
-        )
+        calls = (*op.calls, *(value for value in given if isinstance(value, Closure)))
         return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls))
     if method == "graph":
         _check_capture(low, node, op, whole=True)
         graph = low.make(Kind.GRAPH, "the graph", node.span)
         low.emit(flow.Capture(graph, var, span=node.span))
+        _keep_output(low, node, graph, op.makes)
         low.emit(flow.Seal(graph, span=node.span))
         return Operand(graph, Handle("graph"))
     if method == "prepare":
@@ -260,6 +270,27 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
 
 
+def _keep_output(low: Expressions, node: ir.Call, graph: str, makes: bool) -> None:
+    """A graph has the value of what it captured, to be taken once; memory that it makes is written by each launch."""
+    output = low.make(Kind.TENSOR if makes else Kind.OTHER, "the output of the graph", node.span)
+    ticket = low.make(Kind.OUTPUT, "the output of the graph", node.span)
+    low.emit(flow.Put(graph, ".output", output, span=node.span))
+    low.emit(flow.Put(graph, ".ticket", ticket, span=node.span))
+    if makes:
+        op = low.temp()
+        use = flow.Use(output, Hold.EXCLUSIVE, node.span, spell(node), "")
+        low.emit(flow.Build(op, Site(Kind.OP, spell(node), node.span), (use,), span=node.span))
+        low.emit(flow.Capture(graph, op, span=node.span))
+
+
+def _take_output(low: Expressions, node: ir.Call, graph: str, name: str | None) -> Operand:
+    ticket, output = low.temp(), low.temp()
+    low.emit(flow.Get(ticket, graph, ".ticket", Site(Kind.OTHER, spell(node), node.span), span=node.span))
+    low.emit(flow.Move(ticket, spell(node), span=node.span))
+    low.emit(flow.Get(output, graph, ".output", Site(Kind.OTHER, name or spell(node), node.span), span=node.span))
+    return Operand(output)
+
+
 def _check_capture(low: Expressions, node: ir.Call, op: Op, whole: bool) -> None:
     """A graph takes no copies to the host, and a scope makes no memory."""
     if op.to_host:
@@ -270,7 +301,9 @@ def _check_capture(low: Expressions, node: ir.Call, op: Op, whole: bool) -> None
         low.fault("capture", message, node.span, "make it before the scope, and record `tc.memcpy` into it")
 
 
-def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str, receiver: Operand) -> Operand | None:
+def _handle_method(
+    low: Expressions, node: ir.Call, handle: Handle, method: str, receiver: Operand, name: str | None
+) -> Operand | None:
     var = receiver.var
     if var is None:
         return None
@@ -298,6 +331,8 @@ def _handle_method(low: Expressions, node: ir.Call, handle: Handle, method: str,
             op = low.temp()
             low.emit(flow.Replay(op, Site(Kind.OP, spell(node), node.span, low.scope), var, span=node.span))
             return Operand(op, Op())
+        if method == "take_output":
+            return _take_output(low, node, var, name)
         if method == "prepare":
             prepared = low.temp()
             site = Site(Kind.GRAPH, "the prepared graph", node.span)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import Bound, enqueue, note, stream_of
+from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.tile_launches import check_tile_launch
 from tilecheck.borrow.tuning import tune
@@ -235,8 +236,12 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if value.library == "foreign" and _is_true(_keyword(node, "non_blocking")):
         return _non_blocking(low, node, func, receiver, name)
+    outputs = written(node, func.name)
+    for output in outputs:
+        low.look(low.expr(output), output, Touch.WRITE, spell(node))
     for arg in node.args:
-        low.read(arg.value)
+        if not outputs or arg.name != "out":
+            low.read(arg.value)
     writes = func.name in WRITERS or (func.name.endswith("_") and not func.name.endswith("__"))
     low.look(receiver, node, Touch.WRITE if writes else Touch.READ)
     if value.library == "foreign":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
 
 
-def start(low: Expressions, node: ir.Call, op: str, name: str, stream: str | None = None) -> Operand:
+def start(low: Expressions, node: ir.Expr, op: str, name: str, stream: str | None = None) -> Operand:
     """The running form of `op`, which knows its stream."""
     running = low.temp()
     stream = stream or low.policy

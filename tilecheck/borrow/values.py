@@ -101,7 +101,7 @@ class Closure:
 @dataclass(frozen=True, slots=True)
 class Op:
     """A lazy op. Of a launch, `grid` is the grid that its outputs fix, as far as it is known, and `needs_grid` says that
-    nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host. `calls` are the lambdas
+    nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host. `calls` are the functions
     that run with it.
     """
 
@@ -110,7 +110,7 @@ class Op:
     needs_grid: bool = False
     makes: bool = False
     to_host: bool = False
-    calls: tuple[Lambda, ...] = ()
+    calls: tuple[Closure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

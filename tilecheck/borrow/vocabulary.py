@@ -171,7 +171,22 @@ COMBINATORS = having("DeviceOp", Effect.COMBINE)
 RUNNING = having("DeviceOp", Effect.START, Effect.FINISH, Effect.RECORD, Effect.COMBINE)
 
 # Methods of arrays that make a further handle on the same memory.
-VIEWS = frozenset({"reshape", "view", "ravel", "transpose", "permute", "permute_dims", "squeeze", "T", "swapaxes"})
+VIEWS = frozenset(
+    {
+        "reshape",
+        "view",
+        "ravel",
+        "transpose",
+        "permute",
+        "permute_dims",
+        "squeeze",
+        "T",
+        "swapaxes",
+        "flat",
+        "real",
+        "imag",
+    }
+)
 
 # Attributes and methods of arrays that do not read their memory.
 LOOKED_AT = frozenset(

@@ -90,6 +90,7 @@ class Kind(StrEnum):
     SHARED_OP = "shared op"
     RUNNING = "running"
     GRAPH = "graph"
+    OUTPUT = "output of a graph"
     STREAM = "stream"
     EVENT = "event"
     HOST = "host array"

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from tilecheck.borrow.findings import Break
 from tilecheck.checked import Checked
-from tilecheck.diagnostic import Diagnostic
+from tilecheck.diagnostic import Diagnostic, Label
 
 SEVERITY: Literal["error", "warning"] = "error"
 
@@ -81,5 +82,12 @@ def clear(z: Tensor[Mut, f32, BM]) -> None:
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """What the frontends and the type pass found misused."""
+    """What the frontends and the type pass found misused, and the output of a graph that is taken twice."""
+    for broken in checked.host.broken if checked.host is not None else ():
+        if broken.kind is Break.TAKEN and broken.origin is not None:
+            again = ", in an earlier round" if broken.origin == broken.span else ""
+            labels = (Label(broken.origin, f"it is taken here{again}"),)
+            message = f"`{broken.by}` takes what was taken already"
+            way_out = "keep the output: its tensors change with each launch"
+            yield Diagnostic("usage", SEVERITY, message, broken.span, None, labels, way_out)
     yield from checked.faults_of("usage", SEVERITY)

@@ -28,12 +28,16 @@ from tilecheck.verify.tile_report import TileReport
 
 def check_launches(launches: Sequence[TileLaunch], reports: Sequence[TileReport]) -> tuple[Fault, ...]:
     """What the launches break of what the kernels of `reports` ask; a kernel with faults of its own is left alone."""
-    kernels = {(report.kernel.name, report.kernel.span.line): report for report in reports if not report.faults}
+    kernels = {
+        (report.kernel.path, report.kernel.name, report.kernel.span.line): report
+        for report in reports
+        if not report.faults
+    }
     found: dict[Span, Fault] = {}
     known: dict[tuple[object, ...], TileReport] = {}
     for launch in launches:
-        report = kernels.get((launch.name, launch.kernel.line))
-        if report is None or launch.kernel.path != report.kernel.path:
+        report = kernels.get((launch.kernel.path, launch.name, launch.kernel.line))
+        if report is None:
             continue
         key = (id(report), launch.dims, launch.dtypes, launch.tiles, tuple((n, len(s)) for n, s in launch.shapes))
         if key not in known:

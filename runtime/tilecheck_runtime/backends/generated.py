@@ -10,9 +10,33 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tilecheck_runtime.errors import UsageError
+
+
+class Indented:
+    """The body of a generated function: lines at an indent."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._indent = 1
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """An indented block; an empty one gets a `pass`."""
+        self.line(head)
+        self._indent += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._indent -= 1
 
 
 def folder() -> Path | None:

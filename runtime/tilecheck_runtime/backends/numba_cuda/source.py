@@ -6,20 +6,19 @@ the text stays short and the same program always gives the same text.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 
+from tilecheck_runtime.backends.generated import Indented
 from tilecheck_runtime.backends.numba_cuda.intrinsic import Build, tile_intrinsic
 
 
-class Writer:
+class Writer(Indented):
     """Lines, names and intrinsics of one kernel."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        super().__init__()
         self.namespace: dict[str, object] = {}
         self.shared_bytes = 0
-        self._indent = 1
         self._names: dict[str, int] = {}
         self._made: dict[Hashable, str | int] = {}
 
@@ -28,20 +27,6 @@ class Writer:
         and the same identity are the same code.
         """
         return repr(list(self._made.items()))
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self._indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """An indented block; an empty one gets a `pass`."""
-        self.line(head)
-        self._indent += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self._indent -= 1
 
     def fresh(self, stem: str) -> str:
         """A name that starts with `stem` and was not used before."""

@@ -34,22 +34,23 @@ from tilecheck.ir.types import (
 )
 from tilecheck.verify.tile import TileReport
 from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends.generated import Indented
 from tilecheck_runtime.backends.tile_ir.words import ASSERTING, PADDING, NoLowering
 
 # Rows of tiles that the blocks of a matrix product finish before they go on to the next rows.
 BAND = 8
 
 
-class Texts:
+class Texts(Indented):
     """The state of one lowering."""
 
     def __init__(self, report: TileReport, maps: Mapping[str, tuple[int, ...]], latency: int | None = None) -> None:
+        super().__init__()
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
         self.dims = {key: decl.size for key, decl in report.kernel.dims.items() if decl.size is not None}
         self.maps = maps
         self.latency = latency
-        self.lines: list[str] = []
         # Functions of the user's that `reduce` and `scan` take, in front of the kernel.
         self.functions: list[str] = []
         self.hoisted = report.hoisted
@@ -58,7 +59,6 @@ class Texts:
             if access.rung == "in-place":
                 self.in_place.setdefault(access.node, []).append(access.axis)
         self.checks = has_checks(report)
-        self._indent = 1
         self._inlined = 0
         self.banded = not maps and _of_products(report)
         # A check that fails ends its tile only, and a `return` too.
@@ -68,19 +68,6 @@ class Texts:
             for t in self.types.values()
             if isinstance(t, TensorType) and t.access in ("Mut", "Mapped") and t.shape is not None
         }
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self._indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        self.line(head)
-        self._indent += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self._indent -= 1
 
     def variable(self, name: str) -> str:
         return name.replace(".", "__")
