@@ -3,10 +3,16 @@
 Needs numba-cuda; without a GPU the kernel runs on the CPU.
 """
 
+import sys
+
 import numpy as np
-from numba import cuda
 
 import tilecheck as tc
+
+try:
+    from numba import cuda
+except ModuleNotFoundError:
+    sys.exit("adopted: needs numba-cuda, which the extra `cuda` brings: pip install '.[cuda]'")
 
 
 @cuda.jit

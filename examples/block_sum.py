@@ -3,11 +3,17 @@
 Needs numba-cuda for the names in the body; without a GPU the kernel runs on the CPU, thread by thread.
 """
 
+import sys
+
 import numpy as np
-from numba import cuda, float32
 
 import tilecheck as tc
 from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+try:
+    from numba import cuda, float32
+except ModuleNotFoundError:
+    sys.exit("block_sum: needs numba-cuda, which the extra `cuda` brings: pip install '.[cuda]'")
 
 THREADS = 64
 

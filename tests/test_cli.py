@@ -409,7 +409,7 @@ def test_interrupted_before_the_command_is_loaded() -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("args", [("check",), ("check", "--format", "json"), ("rules",)])
+@pytest.mark.parametrize("args", [("check",), ("check", "--format", "json"), ("rules",), ("check", "--help")])
 def test_a_report_that_cannot_be_written(args: tuple[str, ...], unbuffered: str) -> None:
     write("old.py", STALE)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": unbuffered}
@@ -418,6 +418,18 @@ def test_a_report_that_cannot_be_written(args: tuple[str, ...], unbuffered: str)
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     assert done.returncode == 2
     assert done.stderr == "tilecheck: could not write the report: No space left on device\n"
+
+
+@pytest.mark.parametrize("args", [("check",), ("explain", "data-race"), ("doctor",), ("--version",)])
+def test_standard_output_that_is_closed(args: tuple[str, ...]) -> None:
+    write("old.py", STALE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = f'exec "$0" -m tilecheck {" ".join(args)} >&-'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], stderr=subprocess.PIPE, text=True, check=False, env=environment
+    )
+    assert done.returncode == 2
+    assert done.stderr == "tilecheck: could not write the report: standard output is closed\n"
 
 
 def test_a_reader_that_left_is_no_error() -> None:

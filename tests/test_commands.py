@@ -88,6 +88,14 @@ def test_audit_says_which_files_it_could_not_read() -> None:
     assert "1 file could not be read" in result.stdout
 
 
+def test_audit_goes_on_behind_a_file_that_cannot_be_opened() -> None:
+    Path("gone.py").symlink_to("nowhere.py")
+    Path("k.py").write_text("import tilecheck as tc\n")
+    result = invoke("audit", "gone.py", "k.py")
+    assert result.exit_code == 1
+    assert "gone.py:1: unreadable: cannot be opened: no such file or directory" in result.stdout
+
+
 def test_audit_lists_waivers_with_their_reasons() -> None:
     Path("k.py").write_text(STALE + '\n@tc.unsafe("keys are distinct")\ndef f(): ...\n')
     lines = invoke("audit").stdout.splitlines()

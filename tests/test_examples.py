@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,13 @@ def test_the_linter_is_silent_on_an_example(path: Path) -> None:
 def test_an_example_agrees_with_numpy(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     importlib.import_module(f"examples.{path.stem}").main()
     assert capsys.readouterr().out.startswith(f"{path.stem}: ")
+
+
+@pytest.mark.parametrize("name", ["adopted", "block_sum"])
+def test_an_example_without_numba_says_what_it_needs(name: str) -> None:
+    line = f"import sys; sys.modules['numba'] = None; import examples.{name}"
+    done = subprocess.run([sys.executable, "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(f"{name}: needs numba-cuda"), done.stderr
 
 
 @pytest.mark.parametrize("path", REJECTED, ids=lambda path: path.stem)

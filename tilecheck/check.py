@@ -118,9 +118,13 @@ def _without_proved(host: HostReport, simt: Sequence[SimtReport]) -> HostReport:
         return host
 
     def wrong(found: Broken) -> bool:
-        return found.kind is not Break.ONE_CALL or not any(
-            found.param == both and launch.path == found.span.path and _within(found.span, launch)
-            for launch, both in proved
+        return (
+            found.kind is not Break.ONE_CALL
+            or found.ours
+            or not any(
+                found.param == both and launch.path == found.span.path and _within(found.span, launch)
+                for launch, both in proved
+            )
         )
 
     return replace(host, broken=tuple(filter(wrong, host.broken)))

@@ -259,9 +259,9 @@ class Effects:
             self.jobs.owner(state, obj, use.span, use.text)
             if not self._check_moved(state, obj, use.span, use.text):
                 self._host(state, live, obj, use.span, use.text, use.hold is Hold.EXCLUSIVE)
-        self._one_call(instr.uses, state, instr.site.name)
+        self._one_call(instr.uses, state, instr.site.name, ours=False)
 
-    def _one_call(self, uses: tuple[Use, ...], state: State, callee: str) -> None:
+    def _one_call(self, uses: tuple[Use, ...], state: State, callee: str, ours: bool) -> None:
         found = clash(state, tuple((use, self.named(state, use.src, use.span)) for use in uses))
         if found is None:
             return
@@ -269,7 +269,8 @@ class Effects:
         place = allocation(state, self.named(state, second.src, second.span))[0].name
         both = f"{first.param}, {second.param}"
         writes = second.hold is Hold.EXCLUSIVE
-        self.report(Broken(Break.ONE_CALL, second.span, place, second.text, first.span, callee, both, None, writes))
+        found_at = Broken(Break.ONE_CALL, second.span, place, second.text, first.span, callee, both, None, writes)
+        self.report(replace(found_at, ours=ours))
 
     def _check_uses(self, uses: tuple[Use, ...], state: State, live: Live, callee: str) -> None:
         """Whether a launch or a call may borrow its arguments."""
@@ -291,7 +292,7 @@ class Effects:
             if use.hold is Hold.EXCLUSIVE:
                 for loan in idle_loans(state, obj, part, live):
                     self._blame(Break.IDLE, state, use.span, place, use.text, loan, verb="use")
-        self._one_call(uses, state, callee)
+        self._one_call(uses, state, callee, ours=True)
 
     def _hold(self, uses: tuple[Use, ...], state: State, site: Site) -> Obj:
         """A new object of `site` that holds `uses`."""

@@ -43,7 +43,7 @@ class Broken:
     `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
     (the name of an op, a view, a stream), `named` whether that is a variable, `param` the parameter through which the
     holder holds it. `verb` completes `cannot ...` where several would do; `in_async` says that the host may `await`; `inner` is the place in
-    a function that is read at its call, where that is what breaks.
+    a function that is read at its call, where that is what breaks; `ours` says that a call borrows whatever the body of the kernel does.
     """
 
     kind: Break
@@ -59,6 +59,7 @@ class Broken:
     verb: str = ""
     in_async: bool = False
     inner: Span | None = None
+    ours: bool = False
 
     def rank(self) -> tuple[Span, Span, bool, tuple[str, ...], bool]:
         """By what a finding is chosen among those of one kind at one place: their causes, in the order of the source."""

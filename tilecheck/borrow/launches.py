@@ -31,6 +31,8 @@ def check_launch(launch: Launch) -> Iterator[Fault]:
         yield from check_plain(launch)
         return
     if launch.kernel.facts.contract.track == "simt":
+        if launch.kernel.facts.block is not None:
+            yield from _outputs(launch)
         yield from _dtypes(launch)
         return
     yield from _outputs(launch)

@@ -117,6 +117,9 @@ def match(low: Expressions, node: ir.Call, contract: Contract, given: tuple[Give
             loose.append((None, arg.value, operand))
         else:
             found.append((arg.name, arg.value, operand))
+    # A keyword of the call stands for the one that a partial was given.
+    again = {arg.name for arg in node.args if arg.name is not None}
+    found = [each for at, each in enumerate(found) if at >= len(given) or each[0] not in again]
     bound: Bound = []
     at = 0
     for name, expr, operand in found:

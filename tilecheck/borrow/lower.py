@@ -22,7 +22,7 @@ from tilecheck.borrow.decisions import conditions
 from tilecheck.borrow.expected import expects_refusal, must_raise, never
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
-from tilecheck.borrow.narrowing import suppose, suppose_none
+from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey, compared
@@ -292,6 +292,11 @@ class _Statements(Expressions):
 
     def _if(self, node: ir.Stmt, test: ir.Expr, then: tuple[ir.Stmt, ...], other: tuple[ir.Stmt, ...]) -> None:
         self.read(test)
+        holds = decided(self, test) if self.inlined else None
+        if holds is not None:
+            # At this call only one way is open.
+            self.statements(then if holds else other)
+            return
         before = dict(self.env)
         first = self.block_of(lambda: self._arm(test, True, then))
         after, self.env = self.env, before
@@ -374,6 +379,11 @@ class _Statements(Expressions):
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
+        elif isinstance(operand.value, Thing) and operand.var is not None:
+            # What it does at the end is not read.
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            left: flow.Block = (flow.Escape(operand.var, span=item.span), flow.Clobber(span=item.span))
+            self.emit(flow.Guard(inside, (), (), left, span=span))
         elif kind == "scope":
             outer: tuple[Where, str] = self.where, self.scope
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"

@@ -230,13 +230,14 @@ class Expressions(Context):
         return Operand(var, any_of if isinstance(any_of, KernelValue) else NOTHING)
 
     def _is_element(self, node: ir.Sub, value: Value) -> bool:
-        """Whether `node` is one element of a tensor of ours: a number, read from its memory."""
-        if not isinstance(value, Array) or value.library != "tilecheck" or value.shape is None:
+        """Whether `node` is one element of a tensor of ours or of a NumPy array: a number, read from its memory."""
+        if not isinstance(value, Array) or value.library not in ("tilecheck", "numpy") or value.shape is None:
             return False
         parts = node.index.items if isinstance(node.index, ir.Display) else (node.index,)
         if len(parts) != len(value.shape) or any(self.whole(part) is None for part in parts):
             return False
-        check_slice(self, node, value)
+        if value.library == "tilecheck":
+            check_slice(self, node, value)
         return True
 
     def _configured(self, kernel: KernelValue, node: ir.Sub) -> KernelValue:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.decisions import decide, worth_deciding
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.loans import WORKING
+from tilecheck.borrow.values import Nothing, Number
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
@@ -51,6 +52,24 @@ def _first(low: Expressions, operands: tuple[ir.Expr, ...], at: int, holds: bool
     for operand in operands[:at]:
         suppose(low, operand, not holds)
     suppose(low, operands[at], holds)
+
+
+def decided(low: Expressions, test: ir.Expr) -> bool | None:
+    """How `test` comes out by what is known of the values in it, None if that does not say."""
+    match test:
+        case ir.Operation(op="not", operands=(inner,)):
+            found = decided(low, inner)
+            return None if found is None else not found
+        case ir.Operation(op=op, operands=(inner, ir.Const(value=None, known=True))) if op in _IS:
+            value = low.known(inner)
+            if isinstance(value, Nothing):
+                return None
+            return (value == Number(None)) is _IS[op]
+        case ir.Name():
+            value = low.known(test)
+            return bool(value.value) if isinstance(value, Number) else None
+        case _:
+            return None
 
 
 def suppose_none(low: Expressions, subject: ir.Expr, holds: bool) -> None:

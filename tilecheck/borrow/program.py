@@ -158,14 +158,18 @@ class Program:
         return any(full.startswith(LIBRARIES) or self.known(full) for full in part.full)
 
     def known(self, full: str) -> bool:
-        """Whether `full` is a kernel or a function with a contract."""
+        """Whether `full` is a kernel, a function with a contract, or one (or a class) that does something with what is ours."""
         if full.startswith(HARMLESS):
             return False
         if full not in self._known:
             self._known[full] = False
             value = self.value(full)
-            self._known[full] = isinstance(value, KernelValue | Callee) or (
-                isinstance(value, Closure) and isinstance(value.node, ir.Function) and self.concerns(value.node)
+            cls = self.class_of(full)
+            methods = [part for part in cls.body if isinstance(part, ir.Function)] if cls is not None else []
+            self._known[full] = (
+                isinstance(value, KernelValue | Callee)
+                or (isinstance(value, Closure) and isinstance(value.node, ir.Function) and self.concerns(value.node))
+                or any(map(self.concerns, methods))
             )
         return self._known[full]
 

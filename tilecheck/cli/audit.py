@@ -9,7 +9,6 @@ import click
 
 from tilecheck.cli import terminal
 from tilecheck.cli.check import configured, counted, files_of, named_files
-from tilecheck.cli.ending import CannotRun
 
 if TYPE_CHECKING:
     from tilecheck.diagnostic import Diagnostic
@@ -24,6 +23,8 @@ def command(ctx: click.Context, paths: tuple[str, ...]) -> None:
     Exit status: 0, 1 if a file cannot be read as Python, 2 could not run.
     """
     from tilecheck.batch import read_inputs
+    from tilecheck.check import unreadable
+    from tilecheck.judge import Options
     from tilecheck.report.waivers import waivers
 
     config = configured()
@@ -32,7 +33,8 @@ def command(ctx: click.Context, paths: tuple[str, ...]) -> None:
     unread: list[Diagnostic] = []
     for item in read_inputs(listed, named=named_files(paths)):
         if item.data is None:
-            raise CannotRun(f"{item.path} {item.problem}")
+            unread += unreadable(item.path, Options(), item.problem).diagnostics
+            continue
         listed_here = waivers(item.path, item.data)
         if listed_here is None:
             unread += _unreadable(item.path, item.data)

@@ -29,6 +29,8 @@ class CannotRun(click.ClickException):
 @contextmanager
 def ending() -> Iterator[None]:
     """Work of a command. Raises `CannotRun` if it is interrupted, or if its report cannot be written."""
+    if sys.stdout is None:
+        raise CannotRun("could not write the report: standard output is closed")
     try:
         yield
     except KeyboardInterrupt:
@@ -38,12 +40,19 @@ def ending() -> Iterator[None]:
         if not isinstance(error.__cause__, KeyboardInterrupt):
             raise
         raise CannotRun("interrupted") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # One that names no file is of a write to standard output, such as that of a help page.
+        if error.filename is not None:
+            raise
+        raise _lost(error) from None
     finally:
         _deliver()
 
 
 def _deliver() -> None:
-    if sys.stdout is None or sys.stdout.closed:
+    if sys.stdout.closed:
         return
     with writing():
         sys.stdout.flush()
@@ -57,7 +66,11 @@ def writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # The interpreter flushes once more when it ends.
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        raise CannotRun(f"could not write the report: {error.strerror}") from None
+        raise _lost(error) from None
+
+
+def _lost(error: OSError) -> CannotRun:
+    # The interpreter flushes once more when it ends.
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return CannotRun(f"could not write the report: {error.strerror}")
