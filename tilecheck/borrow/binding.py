@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.containers import unpacked
 from tilecheck.borrow.context import Operand
-from tilecheck.borrow.decisions import rebound
+from tilecheck.borrow.decisions import count_rounds, rebound
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
@@ -167,9 +167,13 @@ def iterate(
     # What the last round made of its element; nothing is known of it if there was no round.
     each = low.make(Kind.OTHER, spell(target), target.span) if container is not None else ""
 
+    begin = count_rounds(low, target, source)
+
     def once() -> None:
         if container is None or not isinstance(target, ir.Name):
             bind(low, target, Operand(None, every), source)
+            if begin is not None:
+                begin()
             body()
             return
         bind(low, target, _element(low, target, container, flow.ANY, NOTHING), source)

@@ -60,7 +60,7 @@ def conditions(part: Survey, elsewhere: Callable[[], frozenset[str]]) -> Conditi
     """
     if not part.tests:
         return Conditions()
-    shifting = frozenset(f"?{name}" for name in part.used - part.flags)
+    shifting = frozenset(f"?{name}" for name in part.used - part.flags - part.counted)
     found = _conditions(part, shifting)
     return _conditions(part, shifting | elsewhere()) if found.keys else found
 
@@ -73,7 +73,7 @@ def _conditions(part: Survey, shifting: frozenset[str]) -> Conditions:
         if found is not None:
             asked[found.key] += 1
             first.setdefault(found.key, found)
-    worth = {key: one for key, one in first.items() if asked[key] > 1 or one.names & part.flags}
+    worth = {key: one for key, one in first.items() if asked[key] > 1 or one.names & (part.flags | part.counted)}
     about: dict[str, tuple[Condition, ...]] = {}
     for one in worth.values():
         for name in one.names:
@@ -176,6 +176,52 @@ def rebound(low: Expressions, name: str, value: ir.Expr, span: Span) -> None:
         outcome = _outcome(low, one.test) if not isinstance(value, ir.Call) else None
         if outcome is not None:
             low.emit(flow.Decide(key, one.holds is outcome, span=span))
+
+
+def count_rounds(low: Expressions, target: ir.Expr, source: ir.Expr) -> Callable[[], None] | None:
+    """What to lower at the start of each round of `for target in source`, where the rounds are counted from 0 and some
+    condition tells the first one from the others (`if i > 0: r.wait()`); None elsewhere.
+    """
+    counts = isinstance(source, ir.Call) and canonical(source.func) == "builtins.range" and len(source.args) == 1
+    if not counts or not isinstance(target, ir.Name):
+        return None
+    about = low.conditions.about.get(target.id, ())
+    first = {one: _counted(low, one.test, target, (0,)) for one in about}
+    other = {one: _counted(low, one.test, target, (1, 2, 1 << 40)) for one in about}
+    told = [one for one in about if first[one] is not None and other[one] is not None]
+    if not told:
+        return None
+    marker, span = f"{low.temp()} first round", target.span
+    low.emit(flow.Forget(marker, span=span))
+    low.emit(flow.Decide(marker, True, span=span))
+
+    def arm(is_first: bool) -> None:
+        low.emit(flow.Decide(marker, is_first, span=span))
+        for one in told:
+            outcome = (first if is_first else other)[one]
+            low.emit(flow.Decide(low.conditions.reading + one.key, one.holds is outcome, span=span))
+        low.emit(flow.Forget(marker, span=span))
+        low.emit(flow.Decide(marker, False, span=span))
+
+    def begin() -> None:
+        arms = low.block_of(lambda: arm(True)), low.block_of(lambda: arm(False))
+        low.emit(flow.Branch(arms, span=span))
+
+    return begin
+
+
+def _counted(low: Expressions, test: ir.Expr, target: ir.Name, counts: tuple[int, ...]) -> bool | None:
+    """How `test` comes out for each of `counts`, None if that differs or is unknown."""
+    key = low.key(target) or target.id
+    before = low.env.get(key)
+    found: set[bool | None] = set()
+    for at in counts:
+        low.env[key] = Number(at)
+        found.add(_outcome(low, test))
+    del low.env[key]
+    if before is not None:
+        low.env[key] = before
+    return found.pop() if len(found) == 1 else None
 
 
 def _outcome(low: Expressions, test: ir.Expr) -> bool | None:

@@ -24,7 +24,7 @@ Unit = ir.HostModule | ir.Function | ir.Lambda | ir.Class
 class Survey:
     """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`; `launches` says that
     it calls something with a launch configuration, `typed` that a type checker knows some of the values. `tests` are
-    what it branches on, `flags` the variables that a constant is given to, `used` those that are more than tested, so that
+    what it branches on, `flags` the variables that a constant is given to, `counted` those of loops over numbers, `used` those that are more than tested, so that
     they may be containers: an attribute or an item is asked for, they are passed on or iterated over. `stored` are the
     fields that it sets, unless it is a constructor.
     """
@@ -39,6 +39,7 @@ class Survey:
     compiled: set[str] = field(default_factory=set)
     tests: list[ir.Expr] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
     launches: bool = False
@@ -157,6 +158,8 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.stored.add(name)
         case ir.For(target=target, source=source) | ir.Clause(target=target, source=source):
             into.assigned.update(target_names(target))
+            if isinstance(source, ir.Call) and canonical(source.func) == "builtins.range":
+                into.counted.update(target_names(target))
             _use(into, source)
         case ir.Walrus(target=target):
             into.assigned[target.id] += 1
