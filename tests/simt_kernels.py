@@ -1,10 +1,13 @@
-"""SIMT kernels for `test_simt_launch`. The bodies are numba-cuda's language; here its stand-in provides the names."""
+"""SIMT kernels for `test_simt_launch`. The bodies are numba-cuda's language; on the CPU its stand-in provides the names."""
+
+from contextlib import nullcontext
 
 import tilecheck as tc
 from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
 from tilecheck.verify.stand_in import cuda_on_cpu
+from tilecheck_runtime.backends import default
 
-with cuda_on_cpu():
+with cuda_on_cpu() if default().name == "cpu" else nullcontext():
     from numba import cuda, float32
 
 

@@ -353,7 +353,9 @@ def test_launches_leave_no_memory_behind() -> None:
 
     before = left()
     program()
-    assert left() == before
+    # Less, if work of earlier tests has ended meanwhile.
+    after = left()
+    assert after.count <= before.count and after.nbytes <= before.nbytes
 
 
 def test_slips_are_named_not_tracebacks() -> None:

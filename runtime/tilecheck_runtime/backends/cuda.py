@@ -88,6 +88,8 @@ class CUDADevice:
         self.device.free(buffer.address, self.memory)
 
     def upload(self, target: Strided, source: Array) -> None:
+        if 0 in target.shape:
+            return
         host = np.ascontiguousarray(np.broadcast_to(source, target.shape), target.dtype.numpy())
         if _contiguous(target):
             self.device.copy_in(target.address, host.ctypes.data, host.nbytes, self.memory)
@@ -99,6 +101,8 @@ class CUDADevice:
         self.device.wait_stream(self.memory)
 
     def download(self, source: Strided) -> Array:
+        if 0 in source.shape:
+            return np.empty(source.shape, source.dtype.numpy())
         if _contiguous(source):
             host = np.empty(source.shape, source.dtype.numpy())
             self.device.copy_out(host.ctypes.data, source.address, host.nbytes, self.memory)
@@ -168,7 +172,7 @@ class CUDADevice:
         self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
     ) -> SimtProgram:
         """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
-        return SimtProgram(self.device, report.kernel, function, block, shared, Once())
+        return SimtProgram(self.device, report.kernel, function, dict(dims), block, shared, Once())
 
     def launch(self, work: Launch, stream: int) -> tuple[Report, ...]:
         """Submit a kernel; its fault record if it has checks."""

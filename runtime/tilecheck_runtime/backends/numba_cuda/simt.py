@@ -1,7 +1,7 @@
 """SIMT kernels on the GPU: compiled by numba-cuda as written, launched by us.
 
-The contract and the proof leave no trace in the code: what numba sees is the user's function with its own globals. One
-compilation per combination of dtypes, ranks and contiguity, made at the first launch that needs it.
+The contract and the proof leave no trace in the code: what numba sees is the user's function with its own globals (see
+`erasure`). One compilation per combination of dtypes, ranks and contiguity, made at the first launch that needs it.
 
 numba's kernel ABI flattens an array into two object pointers (null for us), element count, element size, address, extents
 and strides in bytes, 8 bytes each; scalars are 64-bit.
@@ -9,6 +9,7 @@ and strides in bytes, 8 bytes each; scalars are 64-bit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from tilecheck.ir.kernel import Kernel
 from tilecheck_runtime.backends import Grid, Launch, Operand, Strided
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed, link, numba_ptx
+from tilecheck_runtime.backends.numba_cuda.erasure import erased
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.driver import Bound, Device, Function
 from tilecheck_runtime.errors import LaunchRefused
@@ -27,11 +29,12 @@ Seen = tuple[str, int, bool] | str
 
 @dataclass(frozen=True, slots=True)
 class SimtProgram:
-    """One SIMT kernel with its block; `compiled` by what its arguments look like."""
+    """One SIMT kernel with its block; `dims` are its extents by key, `compiled` goes by what its arguments look like."""
 
     device: Device
     kernel: Kernel
     function: FunctionType
+    dims: Mapping[str, int]
     block: Grid
     shared: int
     compiled: Once[tuple[Seen, ...], Function]
@@ -90,35 +93,38 @@ class SimtProgram:
                 kinds.append({"bool": types.boolean, "int": types.int64, "float": types.float64}[argument])
             else:
                 dtype, rank, contiguous = argument
-                kinds.append(types.Array(_element(dtype), rank, "C" if contiguous else "A"))
+                kinds.append(types.Array(element(dtype), rank, "C" if contiguous else "A"))
         threads = self.block[0] * self.block[1] * self.block[2]
         try:
-            ptx, entry = numba_ptx(self.function, types.void(*kinds), threads, self.device.capability)
+            function = erased(self.function, self.dims, element)
+            ptx, entry = numba_ptx(function, types.void(*kinds), threads, self.device.capability)
         except CompileFailed as error:
             raise LaunchRefused(f"numba-cuda does not compile `{self.kernel.name}`: {error}") from error
-        function = self.device.load(link([ptx], self.device.capability)[0], entry)
-        if self.shared + function.shared_bytes > self.device.limits.shared_opt_in:
+        loaded = self.device.load(link([ptx], self.device.capability)[0], entry)
+        if self.shared + loaded.shared_bytes > self.device.limits.shared_opt_in:
             raise LaunchRefused(
-                f"`{self.kernel.name}` needs {self.shared} + {function.shared_bytes} bytes of shared memory a block, "
+                f"`{self.kernel.name}` needs {self.shared} + {loaded.shared_bytes} bytes of shared memory a block, "
                 f"{self.device.name} has {self.device.limits.shared_opt_in}"
             )
-        if function.registers * threads > self.device.limits.registers_per_block:
+        if loaded.registers * threads > self.device.limits.registers_per_block:
             raise LaunchRefused(
-                f"`{self.kernel.name}` needs {function.registers} registers x {threads} threads = "
-                f"{function.registers * threads}, {self.device.name} has {self.device.limits.registers_per_block} a block",
+                f"`{self.kernel.name}` needs {loaded.registers} registers x {threads} threads = "
+                f"{loaded.registers * threads}, {self.device.name} has {self.device.limits.registers_per_block} a block",
                 "use fewer threads",
             )
-        if self.shared + function.shared_bytes > self.device.limits.shared_per_block:
-            function.allow_shared(self.shared)
-        return function
+        if self.shared + loaded.shared_bytes > self.device.limits.shared_per_block:
+            loaded.allow_shared(self.shared)
+        return loaded
 
 
-def _element(dtype: str) -> Any:
+def element(dtype: str) -> Any:
     from numba import types
 
     if dtype == "bool_":
         return types.boolean
-    kind = {"f": "float", "i": "int", "u": "uint"}[dtype[0]]
+    kind = {"f": "float", "i": "int", "u": "uint"}.get(dtype[0])
+    if kind is None or not hasattr(types, f"{kind}{dtype[1:]}"):
+        raise LaunchRefused(f"numba has no {dtype}", "pass a tensor of another dtype, such as f32 or u16")
     return getattr(types, f"{kind}{dtype[1:]}")
 
 
