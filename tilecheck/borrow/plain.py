@@ -15,11 +15,12 @@ from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.tile_launches import check_tile_launch
 from tilecheck.borrow.tuning import tune
-from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing
+from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing, Value
 from tilecheck.borrow.vocabulary import (
     DTYPES,
     FOREIGN_ARRAYS,
     LOOKED_AT,
+    NUMBA_DTYPES,
     NUMBA_ARRAYS,
     NUMPY_ARRAYS,
     PINNED_ARRAYS,
@@ -52,9 +53,8 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
         return _to_device(low, node, called)
     for names, kind, library in _ARRAYS:
         if full in names:
-            for arg in node.args:
-                low.read(arg.value)
-            shape, dtype = _described(low, node, full)
+            given = [low.read(arg.value).value for arg in node.args]
+            shape, dtype = _described(low, node, full, given)
             pinned = kind is Kind.PINNED
             # NumPy hands a given array on when it need not copy: nothing is known of whose memory that is.
             owned = full not in ("numpy.asarray", "numpy.ascontiguousarray", "numba.cuda.as_cuda_array")
@@ -72,24 +72,64 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
     return tune(low, node, full)
 
 
-def _described(low: Expressions, node: ir.Call, full: str) -> tuple[tuple[int | None, ...] | None, str | None]:
-    """Shape and dtype as the call says them."""
-    from_shape = full.rpartition(".")[2] in ("zeros", "ones", "empty", "full", "device_array", "pinned_array")
+def _described(
+    low: Expressions, node: ir.Call, full: str, given: list[Value]
+) -> tuple[tuple[int | None, ...] | None, str | None]:
+    """Shape and dtype as the call says them; `given` is what is known of its arguments."""
+    library, _, maker = full.rpartition(".")
+    plain_args = [arg.value for arg in node.args if not arg.name and not arg.star]
+    first = plain_args[0] if node.args and plain_args and plain_args[0] is node.args[0].value else None
     shape: tuple[int | None, ...] | None = None
-    given = node.args[0].value if node.args and not node.args[0].name and not node.args[0].star else None
-    if from_shape and isinstance(given, ir.Display):
-        shape = tuple(low.whole(item) for item in given.items)
-    elif given is not None and (from_shape or full == "numpy.arange") and low.whole(given) is not None:
-        shape = (low.whole(given),)
-    maker = full.rpartition(".")[2]
-    dtype = _argument(node, "dtype", 1 if maker in _FLOAT64 else 99)
-    if dtype is None and maker in (*_FLOAT64, "linspace", "rand", "randn") and not full.startswith(("torch.", "cupy.")):
-        return shape, "f64"
-    return shape, DTYPES.get(canonical(dtype) or "")
+    if maker in ("rand", "randn") and library == "numpy.random" and len(plain_args) == len(node.args):
+        shape = tuple(low.whole(item) for item in plain_args)
+    elif maker == "linspace" and len(plain_args) > 2:
+        shape = (low.whole(plain_args[2]),)
+    elif maker in (*_FROM_SHAPE, "random") and isinstance(first, ir.Display):
+        shape = tuple(low.whole(item) for item in first.items)
+    elif first is not None and low.whole(first) is not None:
+        counted = maker in _FROM_SHAPE or maker == "random" or (maker == "arange" and len(plain_args) == 1)
+        shape = (low.whole(first),) if counted else None
+    dtype = _argument(node, "dtype", {"full": 2, "full_like": 2}.get(maker, 1 if maker in _SECOND_IS_DTYPE else 99))
+    if dtype is not None:
+        found = _dtype(dtype)
+    elif library.startswith(("torch", "cupy")):
+        return shape, None
+    else:
+        found = _usual_dtype(low, maker, plain_args)
+    kept = (maker.endswith("_like") or maker in _CONVERTERS) and all(arg.name in (None, "dtype") for arg in node.args)
+    like = given[0] if given and first is not None and kept else None
+    if isinstance(like, Array) and like.library == "numpy":
+        shape, found = like.shape, like.dtype if dtype is None else found
+    return shape, found
 
 
-# Makers whose second argument is the dtype, float64 if it is left out.
-_FLOAT64 = ("zeros", "ones", "empty", "device_array", "pinned_array", "mapped_array", "managed_array")
+def _dtype(node: ir.Expr) -> str | None:
+    """The dtype that `node` names: `np.float32`, `float`, `"float32"`."""
+    if isinstance(node, ir.Const) and isinstance(node.value, str):
+        return NUMBA_DTYPES.get(node.value)
+    return DTYPES.get(canonical(node) or "")
+
+
+def _usual_dtype(low: Expressions, maker: str, plain_args: list[ir.Expr]) -> str | None:
+    """The dtype of what a maker makes if no one is named."""
+    if maker in _FLOAT64:
+        return "f64"
+    if maker == "randint":
+        return "i64"
+    of = plain_args if maker == "arange" else plain_args[1:2] if maker == "full" else []
+    numbers = [low.scalar(item) if isinstance(item, ir.Const) else low.number(item) for item in of]
+    if not numbers or any(isinstance(item, bool) or not isinstance(item, int | float) for item in numbers):
+        return None
+    return "f64" if any(isinstance(item, float) for item in numbers) else "i64"
+
+
+_FROM_SHAPE = ("zeros", "ones", "empty", "full", "device_array", "pinned_array")
+_CONVERTERS = ("array", "asarray", "ascontiguousarray")
+
+# Makers whose second argument is the dtype, and those that make float64 unless one is named.
+_MADE = ("zeros", "ones", "empty", "device_array", "pinned_array", "mapped_array", "managed_array")
+_SECOND_IS_DTYPE = (*_MADE, "zeros_like", "ones_like", "empty_like", *_CONVERTERS)
+_FLOAT64 = (*_MADE, "linspace", "rand", "randn", "random", "uniform", "normal")
 
 
 def _argument(node: ir.Call, name: str, at: int) -> ir.Expr | None:
@@ -248,8 +288,12 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         if func.name in ("cpu", "numpy", "item", "tolist", "get"):
             low.emit(flow.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
-    dtype = DTYPES.get(canonical(_argument(node, "dtype", 0)) or "") if func.name == "astype" else None
-    return Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy", dtype))
+    array = Array("numpy")
+    if func.name in ("astype", "copy"):
+        wanted = _argument(node, "dtype", 0) if func.name == "astype" else None
+        dtype = value.dtype if func.name == "copy" else None if wanted is None else _dtype(wanted)
+        array = Array("numpy", dtype, value.shape)
+    return Operand(low.make(Kind.HOST, name or spell(node), node.span), array)
 
 
 def _keyword(node: ir.Call, name: str) -> ir.Expr | None:
