@@ -225,12 +225,14 @@ class Context:
         if found is not None:
             return Number(found)
         if isinstance(node, ir.Display):
-            return self._kernels(node)
+            return self._display(node)
         return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
 
-    def _kernels(self, node: ir.Display) -> Value:
-        """A tuple, list or dict of kernels, which hold nothing themselves."""
+    def _display(self, node: ir.Display) -> Value:
+        """A tuple of numbers, or a tuple, list or dict of kernels: they hold nothing themselves."""
         values = tuple(self.known(item) for item in node.items)
+        if node.kind == "tuple" and values and all(isinstance(value, Number) for value in values):
+            return Items(values)
         keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
         if not values or not all(isinstance(value, KernelValue) for value in values):
             return NOTHING

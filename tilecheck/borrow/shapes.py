@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
 
 
+def tile_of(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
+    """The extents of `array.partition(*tile)`, or of one tuple of them; None if not even their number is known.
+
+    One argument that cannot be read is an int or a tuple, one extent per axis of the tensor if its axes are known.
+    """
+    if any(arg.star or arg.name for arg in node.args):
+        return None
+    if len(node.args) != 1:
+        return tuple(low.whole(arg.value) for arg in node.args)
+    given = node.args[0].value
+    found = wholes(given, low.known)
+    if found is not None:
+        return found
+    if given.type is not None and given.type.name == "builtins.int":
+        return (None,)
+    return (None,) * len(array.shape) if array.shape is not None else None
+
+
 def check_tile(low: Expressions, node: ir.Call, array: Array, tile: Shape | None) -> None:
     """`array.partition(*tile)`."""
     if tile is None:
