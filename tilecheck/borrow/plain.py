@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from tilecheck.borrow.array_makers import argument, described, named_dtype
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import Bound, enqueue, note, stream_of
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.tile_launches import check_tile_launch
 from tilecheck.borrow.tuning import tune
-from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing, Value
+from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing
 from tilecheck.borrow.vocabulary import (
-    DTYPES,
     FOREIGN_ARRAYS,
     LOOKED_AT,
-    NUMBA_DTYPES,
     NUMBA_ARRAYS,
     NUMPY_ARRAYS,
     PINNED_ARRAYS,
     VIEWS,
     WRITERS,
-    canonical,
 )
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -54,7 +52,7 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
     for names, kind, library in _ARRAYS:
         if full in names:
             given = [low.read(arg.value).value for arg in node.args]
-            shape, dtype = _described(low, node, full, given)
+            shape, dtype = described(low, node, full, given)
             pinned = kind is Kind.PINNED
             # NumPy hands a given array on when it need not copy: nothing is known of whose memory that is.
             owned = full not in ("numpy.asarray", "numpy.ascontiguousarray", "numba.cuda.as_cuda_array")
@@ -72,78 +70,10 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
     return tune(low, node, full)
 
 
-def _described(
-    low: Expressions, node: ir.Call, full: str, given: list[Value]
-) -> tuple[tuple[int | None, ...] | None, str | None]:
-    """Shape and dtype as the call says them; `given` is what is known of its arguments."""
-    library, _, maker = full.rpartition(".")
-    plain_args = [arg.value for arg in node.args if not arg.name and not arg.star]
-    first = plain_args[0] if node.args and plain_args and plain_args[0] is node.args[0].value else None
-    shape: tuple[int | None, ...] | None = None
-    if maker in ("rand", "randn") and library == "numpy.random" and len(plain_args) == len(node.args):
-        shape = tuple(low.whole(item) for item in plain_args)
-    elif maker == "linspace" and len(plain_args) > 2:
-        shape = (low.whole(plain_args[2]),)
-    elif maker in (*_FROM_SHAPE, "random") and isinstance(first, ir.Display):
-        shape = tuple(low.whole(item) for item in first.items)
-    elif first is not None and low.whole(first) is not None:
-        counted = maker in _FROM_SHAPE or maker == "random" or (maker == "arange" and len(plain_args) == 1)
-        shape = (low.whole(first),) if counted else None
-    dtype = _argument(node, "dtype", {"full": 2, "full_like": 2}.get(maker, 1 if maker in _SECOND_IS_DTYPE else 99))
-    if dtype is not None:
-        found = _dtype(dtype)
-    elif library.startswith(("torch", "cupy")):
-        return shape, None
-    else:
-        found = _usual_dtype(low, maker, plain_args)
-    kept = (maker.endswith("_like") or maker in _CONVERTERS) and all(arg.name in (None, "dtype") for arg in node.args)
-    like = given[0] if given and first is not None and kept else None
-    if isinstance(like, Array) and like.library == "numpy":
-        shape, found = like.shape, like.dtype if dtype is None else found
-    return shape, found
-
-
-def _dtype(node: ir.Expr) -> str | None:
-    """The dtype that `node` names: `np.float32`, `float`, `"float32"`."""
-    if isinstance(node, ir.Const) and isinstance(node.value, str):
-        return NUMBA_DTYPES.get(node.value)
-    return DTYPES.get(canonical(node) or "")
-
-
-def _usual_dtype(low: Expressions, maker: str, plain_args: list[ir.Expr]) -> str | None:
-    """The dtype of what a maker makes if no one is named."""
-    if maker in _FLOAT64:
-        return "f64"
-    if maker == "randint":
-        return "i64"
-    of = plain_args if maker == "arange" else plain_args[1:2] if maker == "full" else []
-    numbers = [low.scalar(item) if isinstance(item, ir.Const) else low.number(item) for item in of]
-    if not numbers or any(isinstance(item, bool) or not isinstance(item, int | float) for item in numbers):
-        return None
-    return "f64" if any(isinstance(item, float) for item in numbers) else "i64"
-
-
-_FROM_SHAPE = ("zeros", "ones", "empty", "full", "device_array", "pinned_array")
-_CONVERTERS = ("array", "asarray", "ascontiguousarray")
-
-# Makers whose second argument is the dtype, and those that make float64 unless one is named.
-_MADE = ("zeros", "ones", "empty", "device_array", "pinned_array", "mapped_array", "managed_array")
-_SECOND_IS_DTYPE = (*_MADE, "zeros_like", "ones_like", "empty_like", *_CONVERTERS)
-_FLOAT64 = (*_MADE, "linspace", "rand", "randn", "random", "uniform", "normal")
-
-
-def _argument(node: ir.Call, name: str, at: int) -> ir.Expr | None:
-    for arg in node.args:
-        if arg.name == name:
-            return arg.value
-    plain = [arg.value for arg in node.args if arg.name is None and not arg.star]
-    return plain[at] if at < len(plain) else None
-
-
 def _to_device(low: Expressions, node: ir.Call, called: str) -> Operand:
-    source, into = _argument(node, "obj", 0), _argument(node, "to", 3)
+    source, into = argument(node, "obj", 0), argument(node, "to", 3)
     operand = low.expr(source) if source is not None else Operand(None)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    stream = stream_of(low, argument(node, "stream", 1))
     array = operand.value if isinstance(operand.value, Array) else Array("numba")
     target = low.expr(into) if into is not None else Operand(low.make(Kind.DEVICE, called, node.span))
     uses: list[Use] = []
@@ -185,7 +115,7 @@ def _current(low: Expressions, node: ir.Call, called: str) -> Operand:
 
 def _from_interface(low: Expressions, node: ir.Call, called: str) -> Operand:
     """`from_cuda_array_interface(desc, owner)`: without an owner, nothing keeps the memory alive."""
-    described, owner = _argument(node, "desc", 0), _argument(node, "owner", 1)
+    described, owner = argument(node, "desc", 0), argument(node, "owner", 1)
     base = described.base if isinstance(described, ir.Attr) and described.name == "__cuda_array_interface__" else None
     if base is None or owner is not None:
         for arg in node.args:
@@ -223,8 +153,8 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call, str], Operand]] = {
 
 def _tile_launch(low: Expressions, node: ir.Call) -> Operand:
     """`ct.launch(stream, grid, kernel, (arguments))`."""
-    stream, grid = _argument(node, "stream", 0), _argument(node, "grid", 1)
-    kernel, given = _argument(node, "kernel", 2), _argument(node, "kernel_args", 3)
+    stream, grid = argument(node, "stream", 0), argument(node, "grid", 1)
+    kernel, given = argument(node, "kernel", 2), argument(node, "kernel_args", 3)
     value = low.known(kernel) if kernel is not None else NOTHING
     if grid is not None:
         low.read(grid)
@@ -290,8 +220,8 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
     array = Array("numpy")
     if func.name in ("astype", "copy"):
-        wanted = _argument(node, "dtype", 0) if func.name == "astype" else None
-        dtype = value.dtype if func.name == "copy" else None if wanted is None else _dtype(wanted)
+        wanted = argument(node, "dtype", 0) if func.name == "astype" else None
+        dtype = value.dtype if func.name == "copy" else None if wanted is None else named_dtype(wanted)
         array = Array("numpy", dtype, value.shape)
     return Operand(low.make(Kind.HOST, name or spell(node), node.span), array)
 
@@ -308,7 +238,7 @@ def _non_blocking(
     low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None
 ) -> Operand | None:
     """`x.to("cpu", non_blocking=True)` and `target.copy_(source, non_blocking=True)`: in flight on the current stream."""
-    first = _argument(node, "device", 0)
+    first = argument(node, "device", 0)
     operand = low.expr(first) if first is not None else Operand(None)
     site = Site(Kind.JOB, spell(node), node.span)
     assert receiver.var is not None
@@ -326,8 +256,8 @@ def _non_blocking(
 
 
 def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str | None) -> Operand:
-    target = _argument(node, "ary", 0)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    target = argument(node, "ary", 0)
+    stream = stream_of(low, argument(node, "stream", 1))
     if target is not None:
         into = low.expr(target)
     else:
@@ -348,8 +278,8 @@ def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str 
 
 
 def _copy_to_device(low: Expressions, node: ir.Call, receiver: Operand, name: str | None) -> Operand:
-    source = _argument(node, "ary", 0)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    source = argument(node, "ary", 0)
+    stream = stream_of(low, argument(node, "stream", 1))
     operand = low.expr(source) if source is not None else Operand(None)
     assert receiver.var is not None
     if stream is None:
@@ -409,9 +339,9 @@ def kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: 
     for arg in node.args:
         low.read(arg.value)
     if method == "forall":
-        stream = _argument(node, "stream", 2)
+        stream = argument(node, "stream", 2)
         return Operand(None, KernelValue(kernel.facts, kernel.bound, Config(stream=stream)))
     if method == "configure":
-        parts = [_argument(node, name, at) for at, name in enumerate(("griddim", "blockdim", "stream", "sharedmem"))]
+        parts = [argument(node, name, at) for at, name in enumerate(("griddim", "blockdim", "stream", "sharedmem"))]
         return Operand(None, KernelValue(kernel.facts, kernel.bound, Config(*parts)))
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
