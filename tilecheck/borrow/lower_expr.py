@@ -197,7 +197,9 @@ class Expressions(Context):
         if base.var is not None:
             self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
         if isinstance(value, Array):
-            return Operand(var, Array(value.library, value.dtype, shape, value.access, value.pinned))
+            again = isinstance(node, ir.Call) and bool(node.args) and spell(node.func).endswith(".view")
+            dtype = None if again else value.dtype
+            return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned))
         return Operand(var)
 
     def subscript(self, node: ir.Sub, base: Operand) -> Operand:

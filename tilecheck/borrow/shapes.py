@@ -101,12 +101,18 @@ def sliced_shape(low: Expressions, index: ir.Expr, array: Array) -> Shape | None
     shape: list[int | None] = []
     for part, extent in zip(parts, array.shape, strict=False):
         if not isinstance(part, ir.Slice):
-            if not isinstance(part, ir.Const):
+            if not isinstance(part, ir.Const) or type(part.value) is not int:
                 return None
+            continue
+        if array.library != "tilecheck" and extent is None:
+            shape.append(None)
             continue
         start = 0 if part.start is None else low.whole(part.start)
         stop = extent if part.stop is None else low.whole(part.stop)
         step = 1 if part.step is None else low.whole(part.step)
+        if array.library != "tilecheck" and extent is not None and start is not None and stop is not None:
+            # NumPy clamps what leaves the array.
+            start, stop = min(start, extent), min(stop, extent)
         known = start is not None and stop is not None and step == 1 and 0 <= start <= stop
         shape.append(stop - start if known and start is not None and stop is not None else None)
     return (*shape, *array.shape[len(parts) :])
