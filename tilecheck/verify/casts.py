@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from tilecheck.ir.kernel import OpCall
 from tilecheck.symbolic.linear import INT64
-from tilecheck.verify.memory import integer_range
 from tilecheck.verify.ranges import fits
 from tilecheck.verify.run import Narrowing, Run, State
 from tilecheck.verify.scalars import HELD, held_in, rounded
 from tilecheck.verify.values import Kind, Scalar, Value, as_int
+from tilecheck.verify.widths import integer_range
 
 _DTYPES = {
     "int": "int64",

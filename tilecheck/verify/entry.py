@@ -24,11 +24,12 @@ from tilecheck.symbolic.smt_terms import TRUE, add, le, lt, mul, num
 from tilecheck.verify.contract import Contract
 from tilecheck.verify.expressions import constant
 from tilecheck.verify.known import loads_of, shown
-from tilecheck.verify.memory import array_parameter, integer_range
+from tilecheck.verify.memory import array_parameter
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.values import Array, Kind, Scalar, Stretch, Truth, Value, View, whole
 from tilecheck.verify.verdict import Property
+from tilecheck.verify.widths import integer_range
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
 

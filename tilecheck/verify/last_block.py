@@ -19,6 +19,7 @@ from tilecheck.symbolic.smt_terms import ONE, ZERO, eq, mul, ne, neg, sub, varia
 from tilecheck.verify.pairs import Mode, Pairing, about_one
 from tilecheck.verify.run import Run, Ticket
 from tilecheck.verify.values import Access, Tags, as_int
+from tilecheck.verify.widths import stored, wide
 
 _QUERY_MS = 500
 
@@ -74,8 +75,14 @@ def _flags(run: Run, ticket: Ticket, access: Access) -> list[Term]:
         if len(writes) != 1:
             continue
         (store,) = writes
-        value = as_int(store.value) if store.value is not None else None
-        if value is None or store.kind != "write" or store.order < ticket.access.order or store.update:
+        value = _flag_of(run, ticket, store)
+        if (
+            value is None
+            or applied.arguments != store.index
+            or store.kind != "write"
+            or store.order < ticket.access.order
+            or store.update
+        ):
             continue
         taken = ticket.access.guard
         by_taker = _implies(run, store.guard, taken) and _implies(run, taken, store.guard)
@@ -84,6 +91,15 @@ def _flags(run: Run, ticket: Ticket, access: Access) -> list[Term]:
             loaded = variable(symbol)
             known.append(eq(loaded, ne(value, ZERO)) if symbol.boolean else eq(loaded, value))
     return known
+
+
+def _flag_of(run: Run, ticket: Ticket, store: Access) -> Term | None:
+    """What the element keeps of the value stored there; of the ticket itself all, if it has 32 bits or more."""
+    value = as_int(store.value) if store.value is not None else None
+    if value is ticket.old and wide(store.array.dtype):
+        run.small.add(ticket.array.name)
+        return value
+    return stored(run.symbols, store.array.dtype, store.value)
 
 
 def _before(run: Run, ticket: Ticket, access: Access) -> bool:

@@ -36,6 +36,7 @@ from tilecheck.verify.values import (
     merge,
     views,
 )
+from tilecheck.verify.widths import integer_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +56,6 @@ class FromEnd:
 
 
 Position = Value | Cut | FromEnd
-_RANGES = {"int8": 8, "int16": 16, "int32": 32, "uint8": 8, "uint16": 16, "uint32": 32, "int64": 64, "uint64": 64}
-
-
-def integer_range(dtype: str | None) -> tuple[int | None, int | None] | None:
-    """The values of an integer dtype, (None, None) for 64 bits; None if it is no integer dtype."""
-    if dtype == "bool":
-        return 0, 1
-    bits = _RANGES.get(dtype or "")
-    if bits is None:
-        return None
-    if bits == 64:
-        return (0, None) if dtype == "uint64" else (None, None)
-    if dtype is not None and dtype.startswith("u"):
-        return 0, 2**bits - 1
-    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def place(view: View, positions: Sequence[Position], *, wraps: bool = True) -> tuple[View, tuple[Check, ...]] | None:
@@ -221,7 +207,7 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
         function = f"load {name} at {state.version}"
         term = run.symbols.apply(function, Level.BLOCK, index, Taint.DATA, low, high, label=f"{name}[..]")
         if member is None and kind is Kind.INT:
-            told.read(run, state, array, index, term)
+            term = told.read(run, state, array, index, term)
     else:
         term = run.symbols.fresh(f"{name}[..]", Level.THREAD, Taint.DATA, low, high)
     return Scalar(term, kind)

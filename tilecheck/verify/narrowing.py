@@ -14,10 +14,10 @@ from tilecheck.ir.printer import show
 from tilecheck.symbolic.smt_nodes import Taint
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_terms import conj, disj, gt, lt, num
-from tilecheck.verify.memory import integer_range
 from tilecheck.verify.pairs import about_one
 from tilecheck.verify.races import launch_symbols
 from tilecheck.verify.run import Run
+from tilecheck.verify.widths import integer_range
 
 
 def faults(run: Run, kernel: Kernel) -> tuple[Fault, ...]:

@@ -307,6 +307,8 @@ class Run:
         self.broken_locks: set[Array] = set()
         # Counters of tickets that were taken to start at zero.
         self.zeroed: set[str] = set()
+        # Counters whose tickets were taken to fit into 32 bits.
+        self.small: set[str] = set()
         # Barriers that some threads may miss: they are not relied on.
         self.missed: frozenset[Node] = frozenset()
         self.generic_loops = 0

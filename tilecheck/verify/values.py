@@ -217,11 +217,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A shared element that one thread of the block wrote: `value` in the writer's terms."""
+    """A shared element that one thread of the block wrote if `when`: what it keeps of `value`, in the writer's terms."""
 
     array: Array
     index: tuple[Term, ...]
     value: Term
+    when: Term
 
 
 @dataclass(eq=False, slots=True)

@@ -25,11 +25,11 @@ from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.verify.cutile import STORED, thinned, writes_only
 from tilecheck.verify.entry import Entry
-from tilecheck.verify.memory import integer_range
 from tilecheck.verify.replay import FILLS, Number, Scenario, elements_of, run_once, witness
 from tilecheck.verify.run import itemsize
 from tilecheck.verify.suspects import Standing, Suspect, data_symbols, positions, sources
 from tilecheck.verify.values import Array, View
+from tilecheck.verify.widths import integer_range
 
 _KINDS: Mapping[str, Kind] = {
     "data-race": "race",
