@@ -55,7 +55,7 @@ def f(total):
 """
 
 
-@pytest.mark.parametrize("text", [SPIN, RETRY, ROWS, SHARED, SPIN.replace("!= 0", "== 1")])
+@pytest.mark.parametrize("text", [SPIN, RETRY, ROWS, SHARED])
 def test_a_lock_keeps_threads_apart(text: str) -> None:
     assert report(text).verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
 
@@ -80,6 +80,21 @@ BROKEN = {
         "    cuda.threadfence()\n    cuda.atomic",
         "    if i > 3:\n        cuda.threadfence()\n    cuda.atomic",
     ),
+    "any other value lets everybody in": (SPIN, "!= 0", "== 1"),
+    "takers write what the others do not know": (SPIN, "lock, 0, 0, 1) != 0", "lock, 0, 0, 1 + i % 2) == 1"),
+    "a value that 32 bits do not hold": (SPIN, "lock, 0, 0, 1)", "lock, 0, 0, 1 << 32)"),
+    "a lock of the block for all blocks": (
+        SHARED.replace("f(total)", "f(total, a)")
+        .replace("s[0] += t", "a[0] += t + cuda.blockIdx.x")
+        .replace("_block", ""),
+        "cuda.threadfence()",
+        "cuda.threadfence()",
+    ),
+    "an old value after giving back": (
+        RETRY,
+        "            done = True",
+        "            total[0] += 1\n            done = True",
+    ),
     "cleared while it is used": (SHARED, "    cuda.syncthreads()\n", ""),
 }
 
@@ -90,3 +105,33 @@ def test_anything_less_is_not_shown(name: str) -> None:
     assert old in text
     found = report(text.replace(old, new, 1))
     assert found.verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+TWICE = """
+@cuda.jit
+def f(lock, total, z):
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    v = total[0]
+    total[0] = v + cuda.threadIdx.x
+    cuda.threadfence()
+    cuda.atomic.exch(lock, 0, 0)
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    w = total[0]
+    cuda.threadfence()
+    cuda.atomic.exch(lock, 0, 0)
+    {use}
+"""
+USES = {
+    Property.RACE_FREE: "if v != w:\n        z[0] = cuda.threadIdx.x",
+    Property.IN_BOUNDS: "if v != w and cuda.threadIdx.x > 0:\n        cuda.atomic.add(z, z.size, 1)",
+    Property.BARRIERS_UNIFORM: "if v > 3:\n        cuda.syncthreads()",
+}
+
+
+@pytest.mark.parametrize("name", USES, ids=str)
+def test_what_is_read_under_a_lock_may_change(name: Property) -> None:
+    assert report(TWICE.format(use=USES[name])).verdicts[name].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)

@@ -11,18 +11,22 @@ the lock `(m, 0)`, if a `threadfence` and `cuda.atomic.exch(m, 0, 0)` follow it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_terms import ZERO, eq, ne, num, value_of
 from tilecheck.verify.run import Run, State, Taking
 from tilecheck.verify.values import Access, Array, Held, Value, as_int
 
+# What any integer type holds: more may be 0 to a narrow lock.
+_MOST = 128
+
 
 def note_atomic(run: Run, state: State, access: Access, old: Term, operands: Sequence[Value]) -> None:
     """An exchange or compare-and-swap: the taking of a lock, or its giving back."""
     values = [value_of(term) if (term := as_int(operand)) is not None else None for operand in operands]
     swaps = access.op in ("cas", "compare_and_swap") and values[:1] == [0]
-    if values and values[-1] and (swaps or access.op == "exch"):
+    if values and values[-1] is not None and _MOST > values[-1] > 0 and (swaps or access.op == "exch"):
         run.takings[old] = Taking(access.array, access.index, values[-1])
         run.lock_nodes.add(access.node)
     elif access.op == "exch" and values == [0]:
@@ -31,6 +35,8 @@ def note_atomic(run: Run, state: State, access: Access, old: Term, operands: Seq
             run.broken_locks.add(access.array)
         run.lock_nodes.add(access.node)
         state.locks -= set(mine)
+        # An old value that was drawn before says no more who holds the lock.
+        run.takings = {old: taking for old, taking in run.takings.items() if taking.array is not access.array}
         for held in mine:
             for earlier in run.accesses[max(held.at, state.sealed) :]:
                 earlier.locks -= {h for h in earlier.locks if h.array is held.array and h.index == held.index}
@@ -41,7 +47,7 @@ def taken(run: Run, cond: Term) -> frozenset[Held]:
     found = set()
     for old, taking in run.takings.items():
         if cond is eq(old, ZERO) or cond is ne(old, num(taking.value)):
-            found.add(Held(taking.array, taking.index, len(run.accesses)))
+            found.add(Held(taking.array, taking.index, len(run.accesses), unlike=cond is not eq(old, ZERO)))
     return frozenset(found)
 
 
@@ -51,13 +57,22 @@ def fenced(run: Run, state: State, *, device: bool) -> None:
     if len(near) == len(state.locks):
         state.sealed = len(run.accesses)
     others = state.locks - set(near)
-    state.locks = others | {Held(h.array, h.index, h.at, True) for h in near}
+    state.locks = others | {replace(h, fenced=True) for h in near}
 
 
-def kept_apart(run: Run, first: Access, second: Access) -> list[tuple[Held, Held]]:
-    """The pairs of locks that keep two accesses apart where their indices are the same."""
+def kept_apart(run: Run, first: Access, second: Access, *, one_block: bool) -> list[tuple[Held, Held]]:
+    """The pairs of locks that keep two accesses, of `one_block` or of two, apart where their indices are the same."""
     pairs = [(a, b) for a in first.locks for b in second.locks if a.array is b.array]
-    return [(a, b) for a, b in pairs if a.fenced and b.fenced and _only_a_lock(run, a.array)]
+    spaces = ("global", "shared") if one_block else ("global",)
+    return [
+        (a, b)
+        for a, b in pairs
+        if a.array.space in spaces
+        and a.fenced
+        and b.fenced
+        and not (a.unlike or b.unlike)
+        and _only_a_lock(run, a.array)
+    ]
 
 
 def _only_a_lock(run: Run, array: Array) -> bool:

@@ -5,7 +5,8 @@ bounds check still asks for `0 <= i < n`, except for a literal negative index, w
 
 What a load returns: from an array that the kernel never writes, a function of the index that all threads share; from a
 written array that this thread has not touched since its last barrier, a function of the index that the block shares
-(true if the array is free of races, which is why barrier uniformity then leans on that proof); else anything.
+(true if the array is free of races, which is why barrier uniformity then leans on that proof); else anything, and so
+under a lock, where others wrote before and will write after.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
         known = run.known.get(loads_of(array)) if kind is Kind.INT and member is None else None
         if known is not None:
             known.say(term, index)
-    elif array.space != "local" and array not in state.dirty:
+    elif array.space != "local" and array not in state.dirty and not state.locks:
         function = f"load {name} at {state.version}"
         term = run.symbols.apply(function, Level.BLOCK, index, Taint.DATA, low, high, label=f"{name}[..]")
         if member is None and kind is Kind.INT:

@@ -259,7 +259,10 @@ def _one(run: Run, pairing: Pairing, pair: Pair, excuses: Excuses) -> Suspect | 
             if base.conditions:
                 excuses.settle(run, base, question_of(pairing, pair, True).formulas)
         return base
-    if any(_same_lock(run, pairing, pair, a, b) for a, b in kept_apart(run, first, second)):
+    if any(
+        _same_lock(run, pairing, pair, a, b)
+        for a, b in kept_apart(run, first, second, one_block=pair.mode is not Mode.OTHER_BLOCK)
+    ):
         return None
     if pair.mode is Mode.OTHER_BLOCK and run.fences and ordered_by_ticket(run, first, second):
         return None

@@ -207,12 +207,15 @@ Tags = dict[Level, dict[str, Term]]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lock that a thread holds since access number `at`; `fenced` once a fence came after its taking."""
+    """A lock that a thread holds since access number `at`; `fenced` once a fence came after its taking; `unlike` if the
+    lock was found not to hold what its takers write, rather than to hold 0.
+    """
 
     array: Array
     index: tuple[Term, ...]
     at: int
     fenced: bool = False
+    unlike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
