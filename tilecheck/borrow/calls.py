@@ -189,7 +189,7 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
         if asserts:
             return Operand(None)
     low.emit(flow.Clobber(span=node.span))
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    return Operand(low.make(Kind.OTHER, spell(node), node.span), Nothing(node))
 
 
 def arguments(low: Expressions, node: ir.Call) -> list[tuple[ir.Arg, Operand]]:
