@@ -189,7 +189,7 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
         if asserts:
             return Operand(None)
     low.emit(flow.Clobber(span=node.span))
-    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+    return Operand(low.make(Kind.OTHER, spell(node), node.span), Nothing(node))
 
 
 def arguments(low: Expressions, node: ir.Call) -> list[tuple[ir.Arg, Operand]]:
@@ -211,8 +211,7 @@ def keyword(node: ir.Call, name: str, at: int | None = None) -> ir.Expr | None:
 
 
 def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Operand:
-    for arg in node.args:
-        low.read(arg.value)
+    given = [low.read(arg.value).value for arg in node.args]
     if low.where == "scope" and full != "tilecheck.from_dlpack":
         low.fault(
             "capture",
@@ -230,7 +229,12 @@ def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Opera
         third = keyword(node, "dtype", 2)
         spelled = (canonical(third) or "").removeprefix("tilecheck.")
         dtype = "f32" if third is None else spelled if spelled in DTYPES else None
-    array = Array("tilecheck", dtype, _shape(low, node, maker), Access.OWNED)
+    shape = _shape(low, node, maker)
+    source = given[0] if maker == "asarray" and node.args and not node.args[0].star else None
+    if isinstance(source, Array) and source.library == "numpy":
+        # A copy of a NumPy array: its extents, and its dtype unless another one is named.
+        dtype, shape = source.dtype if keyword(node, "dtype", 1) is None else dtype, source.shape
+    array = Array("tilecheck", dtype, shape, Access.OWNED)
     return Operand(low.make(Kind.TENSOR, name, node.span), array)
 
 

@@ -144,7 +144,8 @@ class Context:
 
     def object_of(self, operand: Operand, node: ir.Expr) -> Var:
         """The variable of `operand`, a new object for a plain value."""
-        kind = Kind.NONE if operand.value == Number(None) else Kind.OTHER
+        counted = isinstance(operand.value, Items | Table)
+        kind = Kind.NONE if operand.value == Number(None) else Kind.CONTAINER if counted else Kind.OTHER
         return operand.var if operand.var is not None else self.make(kind, spell(node), node.span)
 
     def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:
@@ -225,12 +226,14 @@ class Context:
         if found is not None:
             return Number(found)
         if isinstance(node, ir.Display):
-            return self._kernels(node)
+            return self._display(node)
         return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
 
-    def _kernels(self, node: ir.Display) -> Value:
-        """A tuple, list or dict of kernels, which hold nothing themselves."""
+    def _display(self, node: ir.Display) -> Value:
+        """A tuple of numbers, or a tuple, list or dict of kernels: they hold nothing themselves."""
         values = tuple(self.known(item) for item in node.items)
+        if node.kind == "tuple" and values and all(isinstance(value, Number) for value in values):
+            return Items(values)
         keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
         if not values or not all(isinstance(value, KernelValue) for value in values):
             return NOTHING

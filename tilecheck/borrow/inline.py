@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand, Reading
@@ -93,7 +94,33 @@ def read_body(
             low.statements(called.body)
             return Operand(None)
         low.statements(tuple(body))
-        return low.expr(last.value, name) if last.value is not None else Operand(None)
+        result = low.expr(last.value, name) if last.value is not None else Operand(None)
+    if isinstance(result.value, Nothing) and result.value.expr is not None:
+        computed = _seen_from(result.value.expr, {param: arg for param, (_, arg) in given.items()})
+        return replace(result, value=Nothing(computed or node))
+    return result
+
+
+def _seen_from(expr: ir.Expr, given: dict[str, ir.Expr]) -> ir.Expr | None:
+    """`expr` of a function's body in terms of what its parameters are given, None if it is about other variables."""
+    match expr:
+        case ir.Const():
+            return expr
+        case ir.Name(id=name, full=None):
+            return given.get(name)
+        case ir.Name() | ir.Attr(full=str()):
+            return expr
+        case ir.Operation(operands=operands):
+            parts = [part for operand in operands if (part := _seen_from(operand, given)) is not None]
+            return replace(expr, operands=tuple(parts)) if len(parts) == len(operands) else None
+        case ir.Call(func=func, args=args):
+            values = [value for arg in args if (value := _seen_from(arg.value, given)) is not None]
+            if len(values) != len(args) or not isinstance(func, ir.Name | ir.Attr) or func.full is None:
+                return None
+            changed = tuple(replace(arg, value=value) for arg, value in zip(args, values, strict=True))
+            return replace(expr, args=changed)
+        case _:
+            return None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey, compared
 from tilecheck.borrow.types import value_of_annotation, value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Number, Thing, Value
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Number, Thing, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -238,7 +238,7 @@ class _Statements(Expressions):
         if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
             message = f"`{spell(value)}` is not called, nothing is launched"
             self.fault("launch-contract", message, value.span, f"pass the arguments: `{spell(value)}(...)`")
-        if isinstance(value, ir.Call | ir.Await) or kernel is not None:
+        if isinstance(value, ir.Call | ir.Await | ir.Comprehension | ir.Display) or kernel is not None:
             return
         self.look(operand, value)
 
@@ -282,7 +282,9 @@ class _Statements(Expressions):
                 return
             self.look(operand, node.target, Touch.READ)
             found = self.number(ir.Operation(node.op, (node.target, node.value), span=node.span))
-            bind(self, node.target, Operand(None, Number(found) if found is not None else NOTHING), node.value)
+            # What it was before is not there to be read any more.
+            value = Number(found) if found is not None else Nothing(ir.Opaque((node.value,), span=node.span))
+            bind(self, node.target, Operand(None, value), node.value)
             return
         target = self.expr(node.target)
         self.look(target, node.target, Touch.WRITE)

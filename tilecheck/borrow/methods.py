@@ -15,7 +15,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.continuations import look_on, run_on
 from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.repeats import launcher, repeats_method, start
-from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, with_grid
+from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, tile_of, with_grid
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.surface import Effect, having
 from tilecheck.borrow.values import (
@@ -100,11 +100,7 @@ def _may_be_tile(low: Expressions, arg: ir.Arg) -> bool:
 def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand, renews: bool) -> Operand:
     for arg in node.args:
         low.expr(arg.value)
-    tile: tuple[int | None, ...] | None = tuple(low.whole(arg.value) for arg in node.args)
-    if len(node.args) == 1 and isinstance(node.args[0].value, ir.Display):
-        tile = tuple(low.whole(item) for item in node.args[0].value.items)
-    if any(arg.star for arg in node.args):
-        tile = None
+    tile = tile_of(low, node, array)
     check_tile(low, node, array, tile)
     if array.access is Access.SHARED:
         low.fault(
@@ -131,7 +127,7 @@ def _tensor_method(
     for arg in node.args:
         low.read(arg.value)
     if method in ("into_partition", "try_into_partition"):
-        tile = tuple(low.whole(arg.value) for arg in node.args)
+        tile = tile_of(low, node, array)
         check_tile(low, node, array, tile)
         if method == "try_into_partition":
             # It moves, or says why not and leaves everything as it was.

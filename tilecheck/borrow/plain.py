@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from tilecheck.borrow.array_makers import argument, described, named_dtype
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.launching import Bound, enqueue, note, stream_of
 from tilecheck.borrow.numpy_writes import written
@@ -17,7 +18,6 @@ from tilecheck.borrow.tile_launches import check_tile_launch
 from tilecheck.borrow.tuning import tune
 from tilecheck.borrow.values import NOTHING, Array, Config, Handle, KernelValue, Nothing
 from tilecheck.borrow.vocabulary import (
-    DTYPES,
     FOREIGN_ARRAYS,
     LOOKED_AT,
     NUMBA_ARRAYS,
@@ -25,7 +25,6 @@ from tilecheck.borrow.vocabulary import (
     PINNED_ARRAYS,
     VIEWS,
     WRITERS,
-    canonical,
 )
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
@@ -52,9 +51,8 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
         return _to_device(low, node, called)
     for names, kind, library in _ARRAYS:
         if full in names:
-            for arg in node.args:
-                low.read(arg.value)
-            shape, dtype = _described(low, node, full)
+            given = [low.read(arg.value).value for arg in node.args]
+            shape, dtype = described(low, node, full, given)
             pinned = kind is Kind.PINNED
             # NumPy hands a given array on when it need not copy: nothing is known of whose memory that is.
             owned = full not in ("numpy.asarray", "numpy.ascontiguousarray", "numba.cuda.as_cuda_array")
@@ -72,38 +70,10 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
     return tune(low, node, full)
 
 
-def _described(low: Expressions, node: ir.Call, full: str) -> tuple[tuple[int | None, ...] | None, str | None]:
-    """Shape and dtype as the call says them."""
-    from_shape = full.rpartition(".")[2] in ("zeros", "ones", "empty", "full", "device_array", "pinned_array")
-    shape: tuple[int | None, ...] | None = None
-    given = node.args[0].value if node.args and not node.args[0].name and not node.args[0].star else None
-    if from_shape and isinstance(given, ir.Display):
-        shape = tuple(low.whole(item) for item in given.items)
-    elif given is not None and (from_shape or full == "numpy.arange") and low.whole(given) is not None:
-        shape = (low.whole(given),)
-    maker = full.rpartition(".")[2]
-    dtype = _argument(node, "dtype", 1 if maker in _FLOAT64 else 99)
-    if dtype is None and maker in (*_FLOAT64, "linspace", "rand", "randn") and not full.startswith(("torch.", "cupy.")):
-        return shape, "f64"
-    return shape, DTYPES.get(canonical(dtype) or "")
-
-
-# Makers whose second argument is the dtype, float64 if it is left out.
-_FLOAT64 = ("zeros", "ones", "empty", "device_array", "pinned_array", "mapped_array", "managed_array")
-
-
-def _argument(node: ir.Call, name: str, at: int) -> ir.Expr | None:
-    for arg in node.args:
-        if arg.name == name:
-            return arg.value
-    plain = [arg.value for arg in node.args if arg.name is None and not arg.star]
-    return plain[at] if at < len(plain) else None
-
-
 def _to_device(low: Expressions, node: ir.Call, called: str) -> Operand:
-    source, into = _argument(node, "obj", 0), _argument(node, "to", 3)
+    source, into = argument(node, "obj", 0), argument(node, "to", 3)
     operand = low.expr(source) if source is not None else Operand(None)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    stream = stream_of(low, argument(node, "stream", 1))
     array = operand.value if isinstance(operand.value, Array) else Array("numba")
     target = low.expr(into) if into is not None else Operand(low.make(Kind.DEVICE, called, node.span))
     uses: list[Use] = []
@@ -145,7 +115,7 @@ def _current(low: Expressions, node: ir.Call, called: str) -> Operand:
 
 def _from_interface(low: Expressions, node: ir.Call, called: str) -> Operand:
     """`from_cuda_array_interface(desc, owner)`: without an owner, nothing keeps the memory alive."""
-    described, owner = _argument(node, "desc", 0), _argument(node, "owner", 1)
+    described, owner = argument(node, "desc", 0), argument(node, "owner", 1)
     base = described.base if isinstance(described, ir.Attr) and described.name == "__cuda_array_interface__" else None
     if base is None or owner is not None:
         for arg in node.args:
@@ -183,8 +153,8 @@ _FUNCTIONS: dict[str, Callable[[Expressions, ir.Call, str], Operand]] = {
 
 def _tile_launch(low: Expressions, node: ir.Call) -> Operand:
     """`ct.launch(stream, grid, kernel, (arguments))`."""
-    stream, grid = _argument(node, "stream", 0), _argument(node, "grid", 1)
-    kernel, given = _argument(node, "kernel", 2), _argument(node, "kernel_args", 3)
+    stream, grid = argument(node, "stream", 0), argument(node, "grid", 1)
+    kernel, given = argument(node, "kernel", 2), argument(node, "kernel_args", 3)
     value = low.known(kernel) if kernel is not None else NOTHING
     if grid is not None:
         low.read(grid)
@@ -248,8 +218,12 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         if func.name in ("cpu", "numpy", "item", "tolist", "get"):
             low.emit(flow.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
-    dtype = DTYPES.get(canonical(_argument(node, "dtype", 0)) or "") if func.name == "astype" else None
-    return Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy", dtype))
+    array = Array("numpy")
+    if func.name in ("astype", "copy"):
+        wanted = argument(node, "dtype", 0) if func.name == "astype" else None
+        dtype = value.dtype if func.name == "copy" else None if wanted is None else named_dtype(wanted)
+        array = Array("numpy", dtype, value.shape)
+    return Operand(low.make(Kind.HOST, name or spell(node), node.span), array)
 
 
 def _keyword(node: ir.Call, name: str) -> ir.Expr | None:
@@ -264,7 +238,7 @@ def _non_blocking(
     low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, name: str | None
 ) -> Operand | None:
     """`x.to("cpu", non_blocking=True)` and `target.copy_(source, non_blocking=True)`: in flight on the current stream."""
-    first = _argument(node, "device", 0)
+    first = argument(node, "device", 0)
     operand = low.expr(first) if first is not None else Operand(None)
     site = Site(Kind.JOB, spell(node), node.span)
     assert receiver.var is not None
@@ -282,8 +256,8 @@ def _non_blocking(
 
 
 def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str | None) -> Operand:
-    target = _argument(node, "ary", 0)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    target = argument(node, "ary", 0)
+    stream = stream_of(low, argument(node, "stream", 1))
     if target is not None:
         into = low.expr(target)
     else:
@@ -304,8 +278,8 @@ def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str 
 
 
 def _copy_to_device(low: Expressions, node: ir.Call, receiver: Operand, name: str | None) -> Operand:
-    source = _argument(node, "ary", 0)
-    stream = stream_of(low, _argument(node, "stream", 1))
+    source = argument(node, "ary", 0)
+    stream = stream_of(low, argument(node, "stream", 1))
     operand = low.expr(source) if source is not None else Operand(None)
     assert receiver.var is not None
     if stream is None:
@@ -365,9 +339,9 @@ def kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: 
     for arg in node.args:
         low.read(arg.value)
     if method == "forall":
-        stream = _argument(node, "stream", 2)
+        stream = argument(node, "stream", 2)
         return Operand(None, KernelValue(kernel.facts, kernel.bound, Config(stream=stream)))
     if method == "configure":
-        parts = [_argument(node, name, at) for at, name in enumerate(("griddim", "blockdim", "stream", "sharedmem"))]
+        parts = [argument(node, name, at) for at, name in enumerate(("griddim", "blockdim", "stream", "sharedmem"))]
         return Operand(None, KernelValue(kernel.facts, kernel.bound, Config(*parts)))
     return Operand(low.make(Kind.OTHER, spell(node), node.span))

@@ -1,9 +1,10 @@
 """Whether the threads of a plain launch reach all the elements that the kernel is written for.
 
 Two ways of leaving some out are recognised. A grid that is rounded down (`n // block`, `int(n / block)`), whatever `n`
-is, unless the file tests `n % block`. And numbers that stand in the file: fewer threads along an axis than the guard
-of the kernel allows elements. Nothing is said of a kernel that strides by the grid, or that does not guard its index,
-for then the launch may be meant so; nor of a launch of one thread, which is how kernels are warmed up.
+is, unless the file tests `n % block` or `n` is a multiple of the block by construction. And numbers that stand in the
+file: fewer threads along an axis than the guard of the kernel allows elements. Nothing is said of a kernel that strides
+by the grid, or that does not guard its index, for then the launch may be meant so; nor of a launch of one thread, which
+is how kernels are warmed up.
 
 Worked example: `scale[8, 128](d, 2.0)` of a kernel that does `if i < x.size: x[i] *= by` reaches 1024 of the 10000
 elements of `d`.
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 
 from tilecheck.borrow.guards import Guard
 from tilecheck.borrow.launch import Launch
+from tilecheck.borrow.multiples import is_multiple, sliced_to_multiple
 from tilecheck.borrow.plain_brackets import Axis, axes
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array, Number
@@ -96,6 +98,9 @@ def _tail(launch: Launch, blocks: Axis, threads: Axis) -> Iterator[Fault]:
     if reached and isinstance(blocks.number, int) and isinstance(by, int) and isinstance(size, int):
         left = max(size - blocks.number * by, 0)
     if not same or (shift and by is None) or left == 0 or f"{spell(extent)} % {spell(divisor)}" in launch.tested:
+        return
+    width_of = ir.Const(by, span=divisor.span) if shift and isinstance(by, int) else divisor
+    if left is None and (is_multiple(launch, extent, width_of) or sliced_to_multiple(launch, width_of)):
         return
     tail = f", the last {left} elements" if left is not None else " if it is less than half a block" if nearest else ""
     n, tpb = spell(extent), str(by) if shift else spell(divisor)

@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
 
 
+def tile_of(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
+    """The extents of `array.partition(*tile)`, or of one tuple of them; None if not even their number is known.
+
+    One argument that cannot be read is an int or a tuple, one extent per axis of the tensor if its axes are known.
+    """
+    if any(arg.star or arg.name for arg in node.args):
+        return None
+    if len(node.args) != 1:
+        return tuple(low.whole(arg.value) for arg in node.args)
+    given = node.args[0].value
+    found = wholes(given, low.known)
+    if found is not None:
+        return found
+    if given.type is not None and given.type.name == "builtins.int":
+        return (None,)
+    return (None,) * len(array.shape) if array.shape is not None else None
+
+
 def check_tile(low: Expressions, node: ir.Call, array: Array, tile: Shape | None) -> None:
     """`array.partition(*tile)`."""
     if tile is None:
@@ -83,12 +101,18 @@ def sliced_shape(low: Expressions, index: ir.Expr, array: Array) -> Shape | None
     shape: list[int | None] = []
     for part, extent in zip(parts, array.shape, strict=False):
         if not isinstance(part, ir.Slice):
-            if not isinstance(part, ir.Const):
+            if not isinstance(part, ir.Const) or type(part.value) is not int:
                 return None
+            continue
+        if array.library != "tilecheck" and extent is None:
+            shape.append(None)
             continue
         start = 0 if part.start is None else low.whole(part.start)
         stop = extent if part.stop is None else low.whole(part.stop)
         step = 1 if part.step is None else low.whole(part.step)
+        if array.library != "tilecheck" and extent is not None and start is not None and stop is not None:
+            # NumPy clamps what leaves the array.
+            start, stop = min(start, extent), min(stop, extent)
         known = start is not None and stop is not None and step == 1 and 0 <= start <= stop
         shape.append(stop - start if known and start is not None and stop is not None else None)
     return (*shape, *array.shape[len(parts) :])
