@@ -103,10 +103,10 @@ MOST_WRITTEN_OUT = 8
 """How many rounds of a loop over known elements are written out."""
 
 
-def is_even(source: ir.Expr, body: tuple[ir.Stmt, ...]) -> bool:
+def is_even(source: ir.Expr, body: tuple[ir.Stmt | ir.Expr, ...]) -> bool:
     """Whether a loop does the same to every element: its body has no branches, and does not touch the container."""
     container = source.id if isinstance(source, ir.Name) else None
-    return all(isinstance(node, _STRAIGHT) for node in body) and not any(
+    return all(isinstance(node, (*_STRAIGHT, ir.Expr)) for node in body) and not any(
         isinstance(node, _BRANCHING) or (isinstance(node, ir.Name) and node.id == container) for node in ir.walk(*body)
     )
 

@@ -238,7 +238,7 @@ class _Statements(Expressions):
         if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
             message = f"`{spell(value)}` is not called, nothing is launched"
             self.fault("launch-contract", message, value.span, f"pass the arguments: `{spell(value)}(...)`")
-        if isinstance(value, ir.Call | ir.Await) or kernel is not None:
+        if isinstance(value, ir.Call | ir.Await | ir.Comprehension | ir.Display) or kernel is not None:
             return
         self.look(operand, value)
 

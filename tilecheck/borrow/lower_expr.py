@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 
-from tilecheck.borrow.binding import bind, iterate
+from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.containers import display, repeated
 from tilecheck.borrow.context import Context, Operand
@@ -328,7 +328,8 @@ class Expressions(Context):
         return Operand(var, join(*values))
 
     def _comprehension(self, node: ir.Comprehension) -> Operand:
-        var = self.make(Kind.OTHER, spell(node), node.span)
+        lazy = node.kind == "generator"
+        var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)
         self._clauses(node, 0, var)
         self.env = before
@@ -352,7 +353,9 @@ class Expressions(Context):
             else:
                 self.code.extend(inner)
 
-        iterate(self, clause.target, clause.source, body, None, node.span)
+        even = len(node.clauses) == 1 and node.kind != "generator" and not clause.conditions
+        even = even and is_even(clause.source, node.elements)
+        iterate(self, clause.target, clause.source, body, None, node.span, even)
 
     def _await(self, node: ir.Await, awaited: ir.Expr) -> Operand:
         operand = self.expr(awaited)

@@ -100,6 +100,7 @@ class Kind(StrEnum):
     RAW = "raw view"
     JOB = "job"
     NONE = "None"
+    CONTAINER = "container"
     OTHER = "value"
 
 
