@@ -11,7 +11,7 @@ from numba import cuda, float32
 import tilecheck as tc
 from tilecheck import Dyn, Mut, Shared, Tensor, f32, i32
 
-SAME = "x.shape[0] == z.shape[0] and where.shape[0] == z.shape[0] and z.shape[0] % 128 == 0"
+SAME = "x.shape[0] == z.shape[0] and z.shape[0] % 128 == 0"
 
 
 @tc.simt(block=128, requires=SAME)
@@ -22,7 +22,8 @@ def taken(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], where: Tensor[S
     s[cuda.threadIdx.x] = 0.0
     cuda.syncthreads()
     s[cuda.threadIdx.x] = x[i]
-    z[i] = s[where[i] % 128]
+    if i < where.size:
+        z[i] = s[where[i] % 128]
 
 
 def main() -> None:
