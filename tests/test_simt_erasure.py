@@ -9,7 +9,7 @@ import pytest
 from numba import cuda, types
 
 import tilecheck as tc
-from tests.gpu.planted_race import taken
+from tests.gpu.planted_race import placed
 from tests.test_numba_cuda_lowering import compiled
 from tilecheck import Dim, Dyn, Mut, Tensor, f32
 from tilecheck_runtime.backends.numba_cuda.compile import numba_ptx
@@ -71,7 +71,7 @@ def test_names_of_ours_are_values(capability: tuple[int, int]) -> None:
 
 @compiled
 def test_a_kernel_that_opts_out_compiles() -> None:
-    ptx, _ = numba_ptx(erased(taken.fn, {}, element), arrays("f32", "f32", "i32"), 128, (9, 0))
+    ptx, _ = numba_ptx(erased(placed.fn, {}, element), arrays("f32", "f32", "i32"), 128, (9, 0))
     assert "bar.sync" in ptx or "barrier.sync" in ptx
 
 
