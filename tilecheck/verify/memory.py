@@ -110,9 +110,9 @@ def _cut(axis: Stretch, cut: Cut) -> Stretch:
     start = cut.start if cut.start is not None else (ZERO if cut.step > 0 else sub(axis.length, ONE))
     stop = cut.stop if cut.stop is not None else (axis.length if cut.step > 0 else num(-1))
     if cut.start is not None:
-        start = _clamped(start, axis.length)
+        start = _clamped(start, axis.length, down=cut.step < 0)
     if cut.stop is not None:
-        stop = _clamped(stop, axis.length)
+        stop = _clamped(stop, axis.length, down=cut.step < 0)
     span = sub(stop, start) if cut.step > 0 else sub(start, stop)
     length = div(add(span, num(abs(cut.step) - 1)), num(abs(cut.step)))
     if length.low is None or length.low < 0:
@@ -120,14 +120,17 @@ def _cut(axis: Stretch, cut: Cut) -> Stretch:
     return Stretch(add(axis.start, mul(axis.step, start)), mul(axis.step, num(cut.step)), length)
 
 
-def _clamped(bound: Term, length: Term) -> Term:
-    """A slice bound as Python reads it: counted from the end if negative, at most the length."""
+def _clamped(bound: Term, length: Term, *, down: bool) -> Term:
+    """A slice bound as Python reads it: counted from the end if negative, then kept in [0, length], or in
+    [-1, length - 1] where the step goes down.
+    """
+    least, most = (num(-1), sub(length, ONE)) if down else (ZERO, length)
     at = bound if bound.low is not None and bound.low >= 0 else ite(ge0(bound), bound, add(bound, length))
     if at.low is None or at.low < 0:
-        at = ite(ge0(at), at, ZERO)
-    if at.high is not None and length.low is not None and at.high <= length.low:
+        at = ite(ge0(at), at, least)
+    if at.high is not None and most.low is not None and at.high <= most.low:
         return at
-    return ite(lt(length, at), length, at)
+    return ite(lt(most, at), most, at)
 
 
 def record(
