@@ -18,7 +18,7 @@ from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import field_of
 from tilecheck.borrow.plain_brackets import check_entries
-from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
+from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import (
@@ -186,19 +186,19 @@ class Expressions(Context):
         """A further handle on the memory of `base`: a slice if `part` is given, the same elements otherwise."""
         var = self.temp()
         value = base.value
-        shape = None
+        shape, dtype = None, value.dtype if isinstance(value, Array) else None
         if isinstance(value, Array) and isinstance(node, ir.Sub):
             check_slice(self, node, value)
             shape = sliced_shape(self, node.index, value)
         elif isinstance(value, Array) and isinstance(node, ir.Call) and spell(node.func).endswith("reshape"):
             shape = reshaped(self, node, value)
+        elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name == "view":
+            dtype = viewed_dtype(self, node, dtype)
         reshape = self.number_of_site() if part is None else None
         site = Site(Kind.VIEW, spell(node), node.span)
         if base.var is not None:
             self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
         if isinstance(value, Array):
-            again = isinstance(node, ir.Call) and bool(node.args) and spell(node.func).endswith(".view")
-            dtype = None if again else value.dtype
             return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned))
         return Operand(var)
 
