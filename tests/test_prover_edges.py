@@ -48,3 +48,24 @@ def test_counters_are_assumed_to_start_and_stay_where_that_is_not_shown() -> Non
     assert found.verdicts[Property.IN_BOUNDS].verdict in PROVED
     assert "the counters in `c` start at zero or above" in found.assumptions
     assert "the counters in `c` do not wrap" in found.assumptions
+
+
+SUMMED = """
+@cuda.jit
+def k(z, p, o):
+    i = cuda.grid(1)
+    if i < p.size and p[i] >= 0 and i < o.size:
+        if p[i] + p[i] + p[i] + p[i] < z.size:
+            o[i] = z[p[i] + p[i] + p[i] + p[i]]
+"""
+
+
+def test_elements_of_no_known_width_are_assumed_to_be_modest() -> None:
+    found = report(SUMMED)
+    assert found.verdicts[Property.IN_BOUNDS].verdict in PROVED
+    assert f"the elements of `p` are from {-(2**60)} to {2**60}" in found.assumptions
+
+
+def test_elements_that_a_launch_shows_to_be_wide_are_not() -> None:
+    launch = "p = cuda.to_device(np.array([2**61] * 40))\no = cuda.device_array(40, np.int32)\nk[1, 64](o, p, o)\n"
+    assert report(SUMMED + launch).verdicts[Property.IN_BOUNDS].verdict not in PROVED

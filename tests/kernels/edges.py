@@ -5,6 +5,9 @@ The line above each decorator says which properties do not hold (WRONG), or whic
 
 from numba import cuda, int16, int32
 
+import tilecheck as tc
+from tilecheck import Dyn, Mut, Shared, Tensor, i32, i64
+
 # ---- slices that go down
 
 
@@ -284,3 +287,76 @@ def steps_made_of_thread_numbers(a):
     t = cuda.atomic.add(s, 0, (cuda.threadIdx.x + 1) << 24)
     if cuda.blockIdx.x == 0 and 0 <= t < a.size:
         a[t] = cuda.threadIdx.x
+
+
+# ---- arithmetic on elements of 64 bits
+
+
+# WRONG: in-bounds
+@tc.simt(block=64, requires="p >= 0")
+def four_times_an_element(z: Tensor[Shared, i32, Dyn], p: Tensor[Shared, i64, Dyn], o: Tensor[Mut, i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < p.size and i < o.size:
+        j = p[i] * 4
+        if j < z.size:
+            o[i] = z[j]
+
+
+# WRONG: in-bounds
+@tc.simt(block=64, requires="p >= 0")
+def an_element_shifted(z: Tensor[Shared, i32, Dyn], p: Tensor[Shared, i64, Dyn], o: Tensor[Mut, i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < p.size and i < o.size:
+        j = p[i] << 2
+        if j < z.size:
+            o[i] = z[j]
+
+
+# RIGHT: in-bounds
+@tc.simt(block=64, requires="p >= 0")
+def a_bounded_element(z: Tensor[Shared, i32, Dyn], p: Tensor[Shared, i64, Dyn], o: Tensor[Mut, i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < p.size and i < o.size and p[i] < z.size:
+        j = p[i] * 4
+        if j < z.size:
+            o[i] = z[j]
+
+
+# RIGHT: in-bounds
+@tc.simt(block=64, requires="p >= 0")
+def four_times_a_short(z: Tensor[Shared, i32, Dyn], p: Tensor[Shared, i32, Dyn], o: Tensor[Mut, i32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < p.size and i < o.size:
+        j = p[i] * 4
+        if j < z.size:
+            o[i] = z[j]
+
+
+# WRONG: race-free
+@tc.simt(block=64, requires="distinct(p)")
+def twice_a_distinct_element(z: Tensor[Mut, i32, Dyn], p: Tensor[Shared, i64, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < p.size:
+        j = p[i] * 2
+        if 0 <= j < z.size:
+            z[j] = i
+
+
+# WRONG: race-free
+@tc.simt(block=64, requires="nondecreasing(p) and p >= 0")
+def scaled_segments(z: Tensor[Mut, i32, Dyn], p: Tensor[Shared, i64, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i + 1 < p.size:
+        for k in range(p[i] * 4, p[i + 1] * 4):
+            if 0 <= k < z.size:
+                z[k] = i
+
+
+# RIGHT: race-free in-bounds
+@tc.simt(block=64, requires="nondecreasing(p) and p >= 0")
+def plain_segments(z: Tensor[Mut, i32, Dyn], p: Tensor[Shared, i64, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i + 1 < p.size:
+        for k in range(p[i], p[i + 1]):
+            if 0 <= k < z.size:
+                z[k] = i

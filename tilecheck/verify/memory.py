@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import For, Node, While
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
@@ -217,6 +218,8 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
     bounds = integer_range(array.dtype) if member is None else None
     kind = Kind.INT if bounds is not None or array.whole_numbers else Kind.FLOAT
     low, high = bounds or (None, None)
+    if bounds is not None and high is None:
+        low, high = INT64 if low is None else (0, 2**64 - 1)
     name = f"{array.name}.{member}" if member is not None else array.name
     if array.space != "local" and (not array.written or array.space == "const"):
         term = run.symbols.apply(f"load {name}", Level.GRID, index, Taint.DATA, low, high, label=f"{name}[..]")
