@@ -151,6 +151,8 @@ class _Statements(Expressions):
         if param.type is not None:
             value = value_of_type(param.type) or value
         kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
+        if value == Handle("stream"):
+            kind = Kind.GIVEN_STREAM
         self.env[param.name] = value
         self.emit(flow.Make(param.name, Site(kind, param.name, param.span), span=param.span))
 
