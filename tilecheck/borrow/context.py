@@ -112,6 +112,8 @@ class Context:
             told = replace(told, site=replace(site, name=name, span=at, inner=site.inner or site.span))  # type: ignore[call-arg]
         if isinstance(told, flow.Build | flow.Lend | flow.Enqueue):
             told = replace(told, uses=tuple(replace(use, span=at) for use in told.uses))
+        if isinstance(told, flow.Lend):
+            told = replace(told, given=tuple(replace(use, span=at) for use in told.given))
         return told
 
     @contextmanager

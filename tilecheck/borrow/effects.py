@@ -109,6 +109,10 @@ class Effects:
                 self.built.setdefault(site)
             case flow.Lend(uses=uses, callee=callee, into=into, site=lent):
                 self._check_uses(uses, state, live, callee)
+                for taken in instr.given:
+                    obj = self.named(state, taken.src, taken.span)
+                    again = tuple(use for use in uses if self.named(state, use.src, use.span) == obj)[:1]
+                    self._one_call((*again, taken), state, callee, ours=True)
                 if into is not None and lent is not None:
                     state.names[into] = self._hold(uses, state, lent)
                     if instr.lent:
