@@ -40,3 +40,11 @@ def test_right_twins_are_shown_and_wrong_ones_are_not(kernel: Kernel, right: boo
 def test_a_boolean_divisor_is_judged() -> None:
     found = report('@cuda.jit("void(int32[:], boolean)")\ndef k(a, n):\n    a[cuda.grid(1) // n] = 1\n')
     assert found.verdicts[Property.RACE_FREE].verdict not in PROVED
+
+
+def test_counters_are_assumed_to_start_and_stay_where_that_is_not_shown() -> None:
+    slots = "@cuda.jit\ndef k(a, c):\n    t = cuda.atomic.add(c, 0, 1)\n    if t < a.size:\n        a[t] = 1\n"
+    found = report(slots)
+    assert found.verdicts[Property.IN_BOUNDS].verdict in PROVED
+    assert "the counters in `c` start at zero or above" in found.assumptions
+    assert "the counters in `c` do not wrap" in found.assumptions

@@ -3,7 +3,7 @@
 The line above each decorator says which properties do not hold (WRONG), or which are to be shown (RIGHT).
 """
 
-from numba import cuda, int32
+from numba import cuda, int16, int32
 
 # ---- slices that go down
 
@@ -96,3 +96,191 @@ def scaled_by_a_boolean(a, n):
     i = cuda.grid(1)
     if n and i * n < a.size:
         a[i * n] = i
+
+
+# ---- counters
+
+
+# WRONG: in-bounds
+@cuda.jit
+def taken_from_first(a, c):
+    cuda.atomic.sub(c, 0, 5)
+    t = cuda.atomic.add(c, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# RIGHT: in-bounds
+@cuda.jit
+def added_to_first(a, c):
+    cuda.atomic.sub(c, 0, -5)
+    t = cuda.atomic.add(c, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def lowered_later(a, c):
+    t = cuda.atomic.add(c, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+    cuda.atomic.min(c, 0, -7)
+
+
+# RIGHT: in-bounds
+@cuda.jit
+def lowered_to_zero(a, c):
+    t = cuda.atomic.add(c, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+    cuda.atomic.min(c, 0, 0)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def exchanged_later(a, c):
+    t = cuda.atomic.add(c, 0, 1)
+    cuda.atomic.exch(c, 0, -7)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def falls_in_a_loop(a, c, n):
+    for _ in range(n):
+        t = cuda.atomic.add(c, 0, 1)
+        if t < a.size:
+            cuda.atomic.add(a, t, 1)
+        cuda.atomic.add(c, 0, -2)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def steps_of_either_sign(a, c, steps):
+    i = cuda.grid(1)
+    t = cuda.atomic.add(c, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+    if i < steps.size:
+        cuda.atomic.add(c, 0, steps[i])
+
+
+# WRONG: in-bounds
+@cuda.jit
+def starts_below_zero(a):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = -10
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def starts_at_a_scalar(a, n):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = n
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# RIGHT: in-bounds
+@cuda.jit
+def starts_at_the_block_size(a):
+    s = cuda.shared.array(2, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = cuda.blockDim.x
+        s[1] = -1
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def one_thread_starts_below_zero(a, c):
+    if cuda.grid(1) == 0:
+        c[0] = -3
+        t = cuda.atomic.add(c, 0, 1)
+        if t < a.size:
+            a[t] = 1
+
+
+# WRONG: in-bounds
+@cuda.jit
+def told_what_fell(a, c):
+    s = cuda.shared.array(1, int32)
+    cuda.atomic.sub(c, 0, 2)
+    if cuda.threadIdx.x == 0:
+        s[0] = cuda.atomic.add(c, 0, 1)
+    cuda.syncthreads()
+    if s[0] < a.size:
+        cuda.atomic.add(a, s[0], 1)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def wraps_in_a_block(a):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1 << 30)
+    if t < a.size:
+        cuda.atomic.add(a, t, 1)
+
+
+# WRONG: race-free
+@cuda.jit
+def one_ticket_for_two(a):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1 << 24)
+    if cuda.blockIdx.x == 0 and 0 <= t < a.size:
+        a[t] = cuda.threadIdx.x
+
+
+# RIGHT: race-free in-bounds
+@cuda.jit
+def tickets_of_thirty_two(a):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 32)
+    if cuda.blockIdx.x == 0 and t < a.size:
+        a[t] = cuda.threadIdx.x
+
+
+# WRONG: race-free
+@cuda.jit
+def half_of_sixteen_bits(a):
+    s = cuda.shared.array(1, int16)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, 1 << 14)
+    if cuda.blockIdx.x == 0 and 0 <= t < a.size:
+        a[t] = cuda.threadIdx.x
+
+
+# WRONG: race-free
+@cuda.jit
+def steps_made_of_thread_numbers(a):
+    s = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    t = cuda.atomic.add(s, 0, (cuda.threadIdx.x + 1) << 24)
+    if cuda.blockIdx.x == 0 and 0 <= t < a.size:
+        a[t] = cuda.threadIdx.x

@@ -144,6 +144,7 @@ def record(
     member: str | None = None,
     update: bool = False,
     op: str = "",
+    operands: Sequence[Value] = (),
 ) -> Access | None:
     """Note an access of every element that `target[positions]` names; the last one noted is returned."""
     made: Access | None = None
@@ -189,6 +190,8 @@ def record(
             op,
             run.uses_fence,
             state.locks,
+            tuple(operands),
+            run.generic_loops > 0,
         )
         run.accesses.append(made)
     return made

@@ -76,10 +76,10 @@ def suspects(run: Run, excuses: Conditions) -> Iterator[Suspect]:
     """The observed values that may leave 64 bits, each once per property that it matters to; those that fit only under
     conditions are EXCUSED.
     """
-    relevant = _relevant(run)
+    about = relevant(run)
     wanted: dict[tuple[object, ...], Observation] = {}
     for seen in run.observations:
-        if _inputs(seen.term) <= relevant:
+        if _inputs(seen.term) <= about:
             key = (seen.term, seen.guard, seen.limits)
             known = wanted.get(key)
             if known is None or known.index:
@@ -188,7 +188,7 @@ def _inputs(term: Term) -> set[Symbol]:
     return {s for s in closure([term]) if s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim"))}
 
 
-def _relevant(run: Run) -> set[Symbol]:
+def relevant(run: Run) -> set[Symbol]:
     """The symbols that accesses and barriers depend on."""
     terms: list[Term] = []
     for access in run.accesses:

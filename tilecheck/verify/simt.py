@@ -152,10 +152,12 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     assumptions = dict.fromkeys(a for proof in proofs for a in proof.entry.assumptions)
     counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
     zeroed = sorted({name for proof in proofs for name in proof.entry.run.zeroed})
+    unwrapped = sorted({name for proof in proofs for name in proof.entry.run.unwrapped})
     modest = sorted({name for proof in proofs for name in proof.entry.run.modest})
     assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest)
     assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
+    assumptions |= dict.fromkeys(f"the counters in `{name}` do not wrap" for name in unwrapped)
     needed = [condition for answer in verdicts.values() for condition in answer.conditions]
     return SimtReport(
         kernel,
