@@ -16,6 +16,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
+from tilecheck.borrow.permissions import refuse_given
 from tilecheck.borrow.plain_launches import check_arguments
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
@@ -202,6 +203,8 @@ def call_function(
     for param, expr, operand in bound:
         if operand.var is None:
             continue
+        if isinstance(param, TensorParam):
+            refuse_given(low, contract.name or spell(node.func), param, expr, operand.value)
         if param is not None and followed and param.name in contract.ops:
             ops.append(operand.var)
         elif param is not None and followed and param.name in contract.runnings:

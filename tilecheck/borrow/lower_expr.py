@@ -7,7 +7,7 @@ for its shape is not. Calls are in `calls.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.calls import lower_call
@@ -96,15 +96,8 @@ class Expressions(Context):
                 return lower_call(self, node, name)
             case ir.Operation():
                 return self._operation(node)
-            case ir.Logic(operands=operands):
-                first = self.read(operands[0])
-                for at, later in enumerate(operands[1:]):
-                    then = self.block_of(
-                        partial(self._arm_of, operands[at], node.op == "and", partial(self.read, later))
-                    )
-                    skip = self.block_of(partial(suppose, self, operands[0], node.op != "and")) if at == 0 else ()
-                    self.emit(flow.Branch((then, skip), span=node.span))
-                return Operand(first.var if len(operands) == 1 else None, Nothing(node))
+            case ir.Logic():
+                return self._logic(node)
             case ir.Choice(test=test, then=then_expr, other=other_expr):
                 self.read(test)
                 return self._either(node, test, then_expr, other_expr)
@@ -309,6 +302,30 @@ class Expressions(Context):
     def _arm_of(self, test: ir.Expr, holds: bool, lower: Callable[[], object]) -> None:
         suppose(self, test, holds)
         lower()
+
+    def _logic(self, node: ir.Logic) -> Operand:
+        """`a and b`, `a or b`: one of them, which matters if the last is an op, a running one or a tensor."""
+        first = self.read(node.operands[0])
+        last, result = Operand(None), None
+        for at, later in enumerate(node.operands[1:]):
+            with self.gather() as then:
+                suppose(self, node.operands[at], node.op == "and")
+                last = self.read(later)
+            with self.gather() as skip:
+                if at == 0:
+                    suppose(self, node.operands[0], node.op != "and")
+                if (
+                    at == len(node.operands) - 2
+                    and last.var is not None
+                    and isinstance(last.value, Op | Handle | Array)
+                ):
+                    result = self.temp()
+                    then.append(flow.Bind(result, last.var, span=node.span))
+                    self.emit(flow.Bind(result, self.object_of(first, node), span=node.span))
+            self.emit(flow.Branch((tuple(then), tuple(skip)), span=node.span))
+        if result is None:
+            return Operand(None, Nothing(node))
+        return Operand(result, last.value if node.op == "and" else join(first.value, last.value))
 
     def _either(self, node: ir.Expr, test: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
         var = self.temp()

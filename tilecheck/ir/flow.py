@@ -92,6 +92,7 @@ class Kind(StrEnum):
     GRAPH = "graph"
     OUTPUT = "output of a graph"
     STREAM = "stream"
+    GIVEN_STREAM = "stream of the caller"
     EVENT = "event"
     HOST = "host array"
     PINNED = "pinned array"
