@@ -174,6 +174,30 @@ reveal_type(copy(z, x).first().unpartition().sync())
     assert 'note: Revealed type is "tilecheck.Tensor[tilecheck.surface.access.Owned' in out
 
 
+def test_scalars_of_numpy_are_taken_as_the_run_time_takes_them(checked: Checked) -> None:
+    text = """
+import numpy as np
+import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+class B(Dim): ...
+@tc.kernel
+def add(z: Tensor[Mut, f32, B], x: Tensor[Shared, f32, Dyn], by: float, times: int) -> None:
+    z.store(tc.load_like(x, z) + by * times)
+def main() -> None:
+    z, x, half = tc.zeros(64), tc.ones(64), np.float32(0.5)
+    add(z.partition(8), x, half, np.int64(2)).sync()
+    add(z.partition(8), x, by=np.int32(3), times=np.uint8(2)).sync()
+    add(z.partition(8), x, np.float16(1) * 2, 2).sync()
+    add(z.partition(8), x, 0.5, half).sync()
+    add(z.partition(8), x, str(half), 2).sync()
+"""
+    found = [line for line in checked(text)[0].splitlines() if "[arg-type]" in line]
+    assert [line.partition("incompatible type ")[2].partition("[")[0].strip() for line in found] == [
+        '"floating',
+        '"str"; expected "float"',
+    ]
+
+
 def test_random_edits_never_crash_mypy(tmp_path: Path) -> None:
     assert fuzz_plugin.run(60, 7, tmp_path) == []
 

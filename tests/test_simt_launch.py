@@ -61,6 +61,7 @@ def test_a_racing_kernel_is_refused_before_it_runs() -> None:
     assert "\N{REPLACEMENT CHARACTER}" not in str(error)
 
 
+@pytest.mark.cpu
 def test_a_kernel_that_opted_out_is_watched() -> None:
     z = tc.zeros(8)
     k.scatter(z.partition(8), tc.asarray(np.array([3, 1, 2, 0], np.int32))).sync()

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mypy import nodes
 from mypy.nodes import ArgKind, Context, Expression, MypyFile, Var
-from mypy.types import AnyType, Instance, NoneType, ProperType, Type, UnpackType, get_proper_type
+from mypy.types import AnyType, Instance, NoneType, ProperType, Type, UnionType, UnpackType, get_proper_type
 
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
@@ -96,6 +96,8 @@ class ExpressionReader:
             return ir.Const(None, span=span)
         if isinstance(proper, AnyType):
             return ir.Name("Dyn", "tilecheck.Dyn", span=span)
+        if isinstance(proper, UnionType):
+            return ir.Operation("|", tuple(self.annotation(item, at) for item in proper.items), span=span)
         if not isinstance(proper, Instance):
             return ir.Opaque(span=span)
         full = names.public(proper.type.fullname)

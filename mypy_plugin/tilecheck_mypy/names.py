@@ -118,14 +118,34 @@ def contract(type_: ProperType | None, name: str = "") -> Contract | None:
         call = type_.type.get("__call__")
         return _bound(get_proper_type(call.type), name) if call is not None and call.type is not None else None
     if isinstance(type_, CallableType) and not type_.is_type_obj():
-        return _contract(name or type_.name or "", "host", type_.arg_names, type_.arg_types, type_.ret_type)
+        return _contract(name or type_.name or "", "host", type_.arg_names, _asked(type_), type_.ret_type)
     return None
+
+
+def _asked(type_: CallableType) -> list[Type]:
+    """The parameter types of a call, those whose access a type variable leaves open as they are declared: that a call fills
+    one in with `Owned` takes nothing over.
+    """
+    definition = type_.definition
+    declared = get_proper_type(definition.type) if isinstance(definition, FuncDef) and definition.type else None
+    count = len(type_.arg_names)
+    if not isinstance(declared, CallableType) or not count or declared.arg_names[-count:] != type_.arg_names:
+        return type_.arg_types
+    pairs = zip(type_.arg_types, declared.arg_types[-count:], strict=True)
+    return [written if _is_open(written) else given for given, written in pairs]
+
+
+def _is_open(written: Type) -> bool:
+    proper = get_proper_type(written)
+    if isinstance(proper, Instance) and proper.type.has_base(TENSOR) and proper.args:
+        return isinstance(get_proper_type(proper.args[0]), TypeVarType)
+    return isinstance(proper, TypeVarType)
 
 
 def _bound(method: ProperType, name: str) -> Contract | None:
     if not isinstance(method, CallableType) or not method.arg_types:
         return None
-    return _contract(name, "host", method.arg_names[1:], method.arg_types[1:], method.ret_type)
+    return _contract(name, "host", method.arg_names[1:], _asked(method)[1:], method.ret_type)
 
 
 def _contract(
@@ -153,6 +173,8 @@ def _params_of(name: str, names: Iterable[str | None], types: Sequence[Type]) ->
 
 def _param(name: str, type_: Type, dims: dict[str, DimDecl]) -> Param:
     proper = get_proper_type(type_)
+    if isinstance(proper, TypeVarType):
+        proper = get_proper_type(proper.upper_bound)
     if not isinstance(proper, Instance):
         return ScalarParam(name, NOWHERE)
     if proper.type.has_base(TENSOR):

@@ -21,13 +21,14 @@ from mypy.plugin import (
     ClassDefContext,
     FunctionContext,
     MethodContext,
+    MethodSigContext,
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import Type
+from mypy.types import FunctionLike, Type
 
 import tilecheck
-from tilecheck_mypy import report, short
+from tilecheck_mypy import report, scalars, short
 from tilecheck_mypy.dims import remember_size
 from tilecheck_mypy.gate import is_ours, mentions_kernels
 
@@ -39,6 +40,7 @@ __all__ = ["TilecheckPlugin", "plugin"]
 # Whether mypy says when a file is done.
 HAS_END = hasattr(Plugin, "get_additional_indirect_deps")
 LAUNCHES = frozenset({"tilecheck.Kernel.__call__", "tilecheck._SimtKernel.__call__"})
+SIGNATURES = LAUNCHES | {"tilecheck._Launcher.__call__"}
 
 
 class TilecheckPlugin(Plugin):
@@ -73,6 +75,9 @@ class TilecheckPlugin(Plugin):
         if fullname.startswith("tilecheck."):
             return self.on_launch if fullname in LAUNCHES else self.on_call
         return self.on_other if self.from_calls else None
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        return scalars.widened if fullname in SIGNATURES else None
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api

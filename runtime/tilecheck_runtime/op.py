@@ -189,7 +189,7 @@ class DeviceOp(Unique, Generic[R]):
         raise OpError(f"{self._name} is no launch and has no grid", "set the grid where the kernel is called")
 
     def compile(self) -> None:
-        """Prepare the kernel for these arguments without running it. Only for launches."""
+        """Prepare the kernel for these arguments without running it; the op is used up, build another to run. Only for launches."""
         self._close()
         raise OpError(f"{self._name} is no launch, there is nothing to compile")
 

@@ -1,9 +1,12 @@
-"""Threads write shared memory where an array says, and the caller names one place for all of them.
+"""Two planted races in shared memory, for the interpreter, the checker and racecheck.
 
-The prover cannot know the array, so the kernel opts out; the interpreter stops it, and racecheck sees it on a GPU.
+`placed` writes where an array says, and the caller names one place for all threads: the prover cannot know the array, so the
+kernel opts out. `shifted` is a kernel of numba's own, in which nobody waits before reading a neighbour's element.
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 from numba import cuda, float32
@@ -26,10 +29,24 @@ def placed(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn], where: Tensor[
     z[i] = s[cuda.threadIdx.x]
 
 
+@cuda.jit
+def shifted(z, x):  # type: ignore[no-untyped-def]
+    s = cuda.shared.array(128, float32)
+    i = cuda.grid(1)
+    if i < z.size and i < x.size:
+        s[cuda.threadIdx.x] = x[i]
+        z[i] = s[127 - cuda.threadIdx.x]
+
+
 def main() -> None:
     x = np.arange(256, dtype=np.float32)
-    where = np.zeros(256, np.int32)
-    placed(tc.zeros(256).partition(128), tc.asarray(x), tc.asarray(where)).sync()
+    if sys.argv[1] == "placed":
+        where = np.zeros(256, np.int32)
+        placed(tc.zeros(256).partition(128), tc.asarray(x), tc.asarray(where)).sync()
+    else:
+        z = cuda.device_array_like(x)
+        shifted[2, 128](z, cuda.to_device(x))
+        z.copy_to_host()
 
 
 if __name__ == "__main__":

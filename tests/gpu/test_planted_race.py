@@ -1,4 +1,4 @@
-"""A race that no proof excludes: the interpreter stops it, and `tilecheck sanitize` sees it on the device."""
+"""Planted races: the interpreter stops one, the checker refutes the other, racecheck sees both on the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent / "planted_race.py"
+SCRIPT = str(Path(__file__).parent / "planted_race.py")
 
 
 def ran(*arguments: str, device: str) -> subprocess.CompletedProcess[str]:
@@ -17,14 +17,21 @@ def ran(*arguments: str, device: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_interpreter_stops_a_planted_race() -> None:
-    result = ran(str(SCRIPT), device="cpu")
+def test_the_interpreter_stops_one() -> None:
+    result = ran(SCRIPT, "placed", device="cpu")
     assert result.returncode == 1
     assert "`placed` stopped: write and write of one element of `s` at 0" in result.stderr
 
 
+def test_the_checker_refutes_the_other() -> None:
+    result = ran("-m", "tilecheck", "check", SCRIPT, device="cpu")
+    assert result.returncode == 1
+    assert "error[data-race]: `s[127 - threadIdx.x]` is read while another thread" in result.stdout
+
+
 @pytest.mark.gpu
-def test_racecheck_sees_the_planted_race() -> None:
-    result = ran("-m", "tilecheck", "sanitize", "--tool", "racecheck", str(SCRIPT), device="cuda")
+@pytest.mark.parametrize("kernel", ["placed", "shifted"])
+def test_racecheck_sees_them(kernel: str) -> None:
+    result = ran("-m", "tilecheck", "sanitize", "--tool", "racecheck", SCRIPT, kernel, device="cuda")
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "planted_race.py" in result.stdout + result.stderr
+    assert kernel in result.stdout + result.stderr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.containers import unpacked
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.decisions import count_rounds, rebound
+from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
@@ -57,6 +58,7 @@ def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr
     if isinstance(holder.value, Array):
         part = low.subscript(target, holder)
         low.look(part, target, Touch.WRITE)
+        refuse_write(low, target.base, holder.value, "write", target.span)
         if operand.var is not None:
             low.look(operand, node, Touch.READ)
         return
@@ -103,10 +105,10 @@ MOST_WRITTEN_OUT = 8
 """How many rounds of a loop over known elements are written out."""
 
 
-def is_even(source: ir.Expr, body: tuple[ir.Stmt, ...]) -> bool:
+def is_even(source: ir.Expr, body: tuple[ir.Stmt | ir.Expr, ...]) -> bool:
     """Whether a loop does the same to every element: its body has no branches, and does not touch the container."""
     container = source.id if isinstance(source, ir.Name) else None
-    return all(isinstance(node, _STRAIGHT) for node in body) and not any(
+    return all(isinstance(node, (*_STRAIGHT, ir.Expr)) for node in body) and not any(
         isinstance(node, _BRANCHING) or (isinstance(node, ir.Name) and node.id == container) for node in ir.walk(*body)
     )
 

@@ -21,6 +21,7 @@ from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
+from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_contract
@@ -267,6 +268,8 @@ def _dup(low: Expressions, node: ir.Call) -> Operand:
 
 def _memcpy(low: Expressions, node: ir.Call) -> Operand:
     found = arguments(low, node)
+    if found and found[0][0].name in (None, "target"):
+        refuse_write(low, found[0][0].value, found[0][1].value, "write", found[0][0].value.span)
     _check_copy(low, node, [operand.value for _, operand in found])
     return build(low, node, _uses_of(found, (Hold.EXCLUSIVE, Hold.SHARED)))
 

@@ -59,7 +59,7 @@ def sequence(low: Expressions, node: ir.Expr, items: list[Operand]) -> Operand:
     values = Items(tuple(item.value for item in items))
     if all(item.var is None for item in items):
         return Operand(None, values)
-    var = low.make(Kind.OTHER, spell(node), node.span)
+    var = low.make(Kind.CONTAINER, spell(node), node.span)
     _put(low, node, var, [(f"[{at}]", item) for at, item in enumerate(items)])
     return Operand(var, values)
 
@@ -86,7 +86,7 @@ def display(low: Expressions, node: ir.Display) -> Operand:
         return sequence(low, node, items)
     if all(part.var is None for part in (*items, *loose)):
         return Operand(None)
-    var = low.make(Kind.OTHER, spell(node), node.span)
+    var = low.make(Kind.CONTAINER, spell(node), node.span)
     _put(low, node, var, [(f"[{at}]", part) for at, part in enumerate(items)])
     _put(low, node, var, [(None, part) for part in loose])
     return Operand(var)
@@ -121,7 +121,7 @@ def _dict(low: Expressions, node: ir.Display) -> Operand:
     value: Value = Table(tuple(found), tuple(part.value for part in found.values())) if known else NOTHING
     if all(part.var is None for part in (*found.values(), *loose)):
         return Operand(None, value)
-    var = low.make(Kind.OTHER, spell(node), node.span)
+    var = low.make(Kind.CONTAINER, spell(node), node.span)
     _put(low, node, var, [(f"[{name!r}]", part) for name, part in found.items()])
     _put(low, node, var, [(None, part) for part in loose])
     return Operand(var, value)

@@ -112,6 +112,8 @@ class Context:
             told = replace(told, site=replace(site, name=name, span=at, inner=site.inner or site.span))  # type: ignore[call-arg]
         if isinstance(told, flow.Build | flow.Lend | flow.Enqueue):
             told = replace(told, uses=tuple(replace(use, span=at) for use in told.uses))
+        if isinstance(told, flow.Lend):
+            told = replace(told, given=tuple(replace(use, span=at) for use in told.given))
         return told
 
     @contextmanager
@@ -144,7 +146,8 @@ class Context:
 
     def object_of(self, operand: Operand, node: ir.Expr) -> Var:
         """The variable of `operand`, a new object for a plain value."""
-        kind = Kind.NONE if operand.value == Number(None) else Kind.OTHER
+        counted = isinstance(operand.value, Items | Table)
+        kind = Kind.NONE if operand.value == Number(None) else Kind.CONTAINER if counted else Kind.OTHER
         return operand.var if operand.var is not None else self.make(kind, spell(node), node.span)
 
     def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:

@@ -100,8 +100,9 @@ def function_of(function: ir.Function, find: Find) -> Contract | None:
         return None
     returns = _access_of(function.returns)
     result = _class_of(function.returns)
+    rest = next((param.name for param in function.params if param.kind == "*"), None)
     return Contract(
-        function.name, "host", params, function.span, {}, None, returns, result, ops, runnings, function.is_async
+        function.name, "host", params, function.span, {}, None, returns, result, ops, runnings, function.is_async, rest
     )
 
 
@@ -165,7 +166,7 @@ def _block(function: ir.Function) -> tuple[int, ...] | None:
 def _params(function: ir.Function, find: Find, dims: dict[str, DimDecl]) -> Iterator[Param]:
     for param in function.params:
         note = param.annotation
-        if note is not None and (tensor := tensor_annotation(param.name, note, find, dims)) is not None:
+        if note is not None and (tensor := tensor_or_none(param.name, note, find, dims)) is not None:
             yield tensor
             continue
         kind = _SCALARS.get(canonical(note) or "") if note is not None else None
@@ -174,6 +175,25 @@ def _params(function: ir.Function, find: Find, dims: dict[str, DimDecl]) -> Iter
             yield TensorParam(param.name, param.span)
         else:
             yield ScalarParam(param.name, param.span, kind)
+
+
+def tensor_or_none(name: str, note: ir.Expr, find: Find, dims: dict[str, DimDecl] | None = None) -> TensorParam | None:
+    """As `tensor_annotation`; also `Tensor[Owned, ...] | None`, in any spelling: a tensor that is given is moved."""
+    known = {} if dims is None else dims
+    found = tensor_annotation(name, note, find, known)
+    if found is not None:
+        return found
+    parts: tuple[ir.Expr, ...] = ()
+    match note:
+        case ir.Operation(op="|", operands=operands):
+            parts = operands
+        case ir.Sub(base=base, index=index) if canonical(base) in ("typing.Optional", "typing.Union"):
+            parts = index.items if isinstance(index, ir.Display) else (index,)
+    for part in parts:
+        found = tensor_or_none(name, part, find, known)
+        if found is not None and found.access is Access.OWNED:
+            return found
+    return None
 
 
 def tensor_annotation(name: str, note: ir.Expr, find: Find, dims: dict[str, DimDecl]) -> TensorParam | None:

@@ -31,11 +31,14 @@ from tilecheck.borrow.loans import (
     bound_owner,
     bound_views,
     clash,
+    has_bag,
+    held_by_work,
     held_loans,
     idle_loans,
     inside,
     lineage,
     move_of,
+    ops_of,
     region,
 )
 from tilecheck.borrow.order import started, waited_for, waited_stream
@@ -83,10 +86,13 @@ class Effects:
                 state.names[into] = state.fresh(site)
             case flow.Bind(into=into, src=src):
                 state.names[into] = self.named(state, src, instr.span)
+                if into in self.captured:
+                    # A nested function may run it, whenever that is called.
+                    self._show(state, state.names[into])
             case flow.Unbind(var=var):
                 obj = state.names.pop(var, None)
                 if obj is not None:
-                    self.used.add(obj[0])
+                    self._show(state, obj)
             case flow.Put() | flow.Get() | flow.Escape() | flow.Clobber():
                 self._places(instr, state)
             case flow.Borrow():
@@ -103,6 +109,10 @@ class Effects:
                 self.built.setdefault(site)
             case flow.Lend(uses=uses, callee=callee, into=into, site=lent):
                 self._check_uses(uses, state, live, callee)
+                for taken in instr.given:
+                    obj = self.named(state, taken.src, taken.span)
+                    again = tuple(use for use in uses if self.named(state, use.src, use.span) == obj)[:1]
+                    self._one_call((*again, taken), state, callee, ours=True)
                 if into is not None and lent is not None:
                     state.names[into] = self._hold(uses, state, lent)
                     if instr.lent:
@@ -139,10 +149,20 @@ class Effects:
                     state.bag.add((holder, item))
                 else:
                     state.slots[(holder, field)] = item
-                self.used.add(item[0])
+                if holder[0].kind is not Kind.CONTAINER or holder in state.kept:
+                    self._show(state, item)
             case flow.Get(into=into, base=base, field=field, site=site):
                 holder = self.named(state, base, instr.span)
-                if field == flow.ANY or (holder, field) not in state.slots:
+                if (holder, field) not in state.slots and field.startswith("[") and has_bag(state, holder):
+                    # It may be any of what was put there.
+                    self._escape(state, holder)
+                each = state.slots.get((holder, flow.ANY))
+                if field != flow.ANY and (holder, field) in state.slots:
+                    state.names[into] = state.slots[(holder, field)]
+                elif each is not None and field[0] in f"[{flow.ANY}" and held_by_work(state, each):
+                    # What was done to every element was done to this one.
+                    state.names[into] = each
+                else:
                     item = state.fresh(site)
                     holder = self.named(state, base, instr.span)
                     each = state.slots.get((holder, flow.ANY))
@@ -151,8 +171,6 @@ class Effects:
                     if field != flow.ANY:
                         state.slots[(holder, field)] = item
                     state.names[into] = item
-                else:
-                    state.names[into] = state.slots[(holder, field)]
             case flow.Escape(src=src):
                 obj = self.named(state, src, instr.span)
                 self._check_moved(state, obj, instr.span, src)
@@ -163,6 +181,13 @@ class Effects:
                 for var in self.outer & state.names.keys():
                     self._escape(state, state.names.pop(var))
                 self.jobs.wait_for_all(state)
+
+    def _show(self, state: State, obj: Obj) -> None:
+        """Others see `obj`: what is in a container may be run from there, also what is put into it later."""
+        for item in inside(state, obj) if obj[0].kind is Kind.CONTAINER else (obj,):
+            self.used.add(item[0])
+            if item[0].kind is Kind.CONTAINER:
+                state.kept.add(item)
 
     def _escape(self, state: State, obj: Obj) -> None:
         """Unknown code has `obj`: whatever it leads to may have been run, waited for or put elsewhere."""
@@ -233,7 +258,7 @@ class Effects:
 
     def _access(self, instr: flow.Access, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
-        self.used.add(obj[0])
+        self._show(state, obj)
         if self._check_moved(state, obj, instr.span, instr.by) or instr.touch is Touch.LOOK:
             self.jobs.owner(state, obj, instr.span, instr.by)
             return
@@ -298,7 +323,9 @@ class Effects:
         """A new object of `site` that holds `uses`."""
         holder = state.fresh(site)
         for use in uses:
-            state.held.add((holder, self.named(state, use.src, use.span), use))
+            target = self.named(state, use.src, use.span)
+            self._show(state, target)
+            state.held.add((holder, target, use))
         return holder
 
     def _lasting(self, state: State, span: Span, place: str, by: str, loan: Loan, verb: str) -> None:
@@ -384,11 +411,12 @@ class Effects:
         """`whole` holds what the ops `srcs` held, and they are over; whether one of them was still to be run."""
         known = False
         for src in srcs:
-            op = self.named(state, src, instr.span)
-            self.used.add(op[0])
-            self._spend(state, op, src, instr)
-            known = state.phase.pop(op, None) is Phase.BUILT or known
-            state.held = {(whole if a == op else a, b, use) for a, b, use in state.held}
+            given = self.named(state, src, instr.span)
+            self._show(state, given)
+            for op in ops_of(state, given):
+                self._spend(state, op, src if op == given else op[0].name, instr)
+                known = state.phase.pop(op, None) is Phase.BUILT or known
+                state.held = {(whole if a == op else a, b, use) for a, b, use in state.held}
         return known
 
 

@@ -1,6 +1,6 @@
 """Code that is there to be refused: what a run time would stop in it is what its writer waits for, and no finding.
 
-That is the body of `with pytest.raises(...)`, and the one statement of a `try` whose handler names one of our errors and
+That is the body of `with pytest.raises(...)`, the function that `self.assertRaises(error, function)` gets, and the one statement of a `try` whose handler names one of our errors and
 does not raise again. A longer `try` is ordinary code with a net under it.
 
 Worked example. In `with pytest.raises(tc.BorrowError): z.into_partition(8)` the move is no finding, and past it `z` is not
@@ -30,7 +30,7 @@ _REFUSALS = tuple(
 
 
 def must_raise(context: ir.Expr) -> bool:
-    """Whether `with context:` is a test that its body raises."""
+    """Whether `with context:` is a test that its body raises, or `context(error, function)` one that the function does."""
     if not isinstance(context, ir.Call):
         return False
     named = isinstance(context.func, ir.Attr) and context.func.name in _ASSERTS and len(context.args) > 0

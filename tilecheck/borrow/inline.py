@@ -19,7 +19,7 @@ is *use-in-flight* at the read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,16 +41,23 @@ MOST_READ = 100
 
 
 def read_call(
-    low: Expressions, node: ir.Call, closure: Closure, name: str | None, first: Operand | None = None
+    low: Expressions,
+    node: ir.Call,
+    closure: Closure,
+    name: str | None,
+    first: Operand | None = None,
+    take: Callable[[str, Operand, ir.Expr], Operand] | None = None,
 ) -> Operand | None:
     """The call `node` of a function as its body; `first` is what a method is called on, `name` what the user calls the
-    result. None if that cannot be read.
+    result, `take` what becomes of an argument on its way to a parameter. None if that cannot be read.
     """
     params = closure.node.params[1:] if first is not None else closure.node.params
     args = _by_param(params, node)
     if args is None or not may_be_read(low, closure.node):
         return None
     operands = {param: (low.expr(arg), arg) for param, arg in args.items()}
+    if take is not None:
+        operands = {param: (take(param, *given), given[1]) for param, given in operands.items()}
     if first is not None:
         operands[closure.node.params[0].name] = (first, node.func)
     return read_body(low, node, closure, operands, name)

@@ -16,6 +16,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.launch import Launch, LaunchArg
 from tilecheck.borrow.launches import check_launch, open_launch, shown_launch
+from tilecheck.borrow.permissions import refuse_given
 from tilecheck.borrow.plain_launches import check_arguments
 from tilecheck.borrow.shapes import op_of
 from tilecheck.borrow.spell import spell
@@ -121,13 +122,14 @@ def match(low: Expressions, node: ir.Call, contract: Contract, given: tuple[Give
     again = {arg.name for arg in node.args if arg.name is not None}
     found = [each for at, each in enumerate(found) if at >= len(given) or each[0] not in again]
     bound: Bound = []
+    rest = next((at for at, param in enumerate(contract.params) if param.name == contract.rest), None)
     at = 0
     for name, expr, operand in found:
         param: Param | None = None
         if name is not None:
             param = next((p for p in contract.params if p.name == name), None)
-        elif at < len(contract.params):
-            param = contract.params[at]
+        elif (rest is not None and at >= rest) or at < len(contract.params):
+            param = contract.params[at if rest is None else min(at, rest)]
         at += name is None
         bound.append((param, expr, operand))
     return [*bound, *loose]
@@ -201,6 +203,8 @@ def call_function(
     for param, expr, operand in bound:
         if operand.var is None:
             continue
+        if isinstance(param, TensorParam):
+            refuse_given(low, contract.name or spell(node.func), param, expr, operand.value)
         if param is not None and followed and param.name in contract.ops:
             ops.append(operand.var)
         elif param is not None and followed and param.name in contract.runnings:
@@ -222,10 +226,11 @@ def call_function(
         into = low.temp()
         low.emit(flow.Build(into, Site(Kind.OP, spell(node), node.span), tuple(uses), called, span=node.span))
     else:
-        low.emit(flow.Lend(tuple(uses), called, span=node.span))
+        taken = tuple(Use(var, Hold.EXCLUSIVE, expr.span, spell(expr), param) for expr, var, param in moves)
+        low.emit(flow.Lend(tuple(uses), called, given=taken if uses else (), span=node.span))
         if borrows and returned is not None:
             into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
-    if callee.body is not None and may_be_read(low, callee.body):
+    if callee.body is not None and contract.rest is None and may_be_read(low, callee.body):
         by_param = {param.name: (operand, expr) for param, expr, operand in bound if param is not None}
         if first is not None:
             by_param[callee.body.params[0].name] = (first, node.func)

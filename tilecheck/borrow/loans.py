@@ -85,6 +85,19 @@ def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
     return found
 
 
+def has_bag(state: State, holder: Obj) -> bool:
+    """Whether something was put into `holder` nobody knows where."""
+    return any(base == holder for base, _ in state.bag)
+
+
+def ops_of(state: State, obj: Obj) -> list[Obj]:
+    """`obj`, or the ops that are still to be run in it if it is a container."""
+    if obj[0].kind is not Kind.CONTAINER:
+        return [obj]
+    found = [at for at in inside(state, obj) if state.phase.get(at) is Phase.BUILT]
+    return sorted(found, key=lambda at: (at[0].span, at[0].name, at[1]))
+
+
 def live_objects(state: State, live: Live, used: bool = False) -> dict[Obj, Span]:
     """The objects that a variable of `live` leads to, with the first place where one is read; `used` as in `inside`."""
     found: dict[Obj, Span] = {}
@@ -164,6 +177,12 @@ def held_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         alive = live_objects(state, live) if alive is None else alive
         if phase in WORKING or holder in alive or (phase in LASTING and _exists(state, holder)):
             yield Loan(holder, use.span, use.hold, phase, alive.get(holder), use.param)
+
+
+def held_by_work(state: State, obj: Obj) -> bool:
+    """Whether an op that is built or runs, or what lasts, holds a part of the memory of `obj`."""
+    root = allocation(state, obj)
+    return any(holder in state.phase and allocation(state, target) == root for holder, target, _ in state.held)
 
 
 LASTING = (Phase.CAPTURED, Phase.LENT)

@@ -55,7 +55,8 @@ class Lowered:
 def lower_module(program: Program) -> Iterator[Lowered]:
     """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels are not host code."""
     called_back: set[str] = set()
-    lambdas: list[tuple[ir.Lambda, bool]] = []
+    raising: set[str] = set()
+    lambdas: list[tuple[ir.Lambda, bool, list[Span]]] = []
     surveys = {id(part.unit): part for part in program.survey.units()}
 
     def run(
@@ -64,7 +65,8 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         piece.body(statements)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
-        lambdas.extend((found, found in piece.called_back) for found in piece.lambdas if found in own)
+        raising.update(piece.raising)
+        lambdas.extend((found, found in piece.called_back, piece.expected) for found in piece.lambdas if found in own)
         own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async)
         known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
         return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
@@ -87,10 +89,13 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     for node, piece in sorted(pieces, key=lambda pair: pair[0].name in called_back):
         piece.where = "then" if node.name in called_back else ""
         piece.enter()
+        if node.full is None and node.name in raising:
+            piece.expected += [statement.span for statement in node.body]
         yield run(piece, node.name, node.span, node.body)
-    for found, inside in lambdas:
+    for found, inside, expected in lambdas:
         piece = _Statements(program, surveys[id(found)])
         piece.where = "then" if inside else ""
+        piece.expected = expected
         piece.enter()
         yield run(piece, "<lambda>", found.span, (ir.Return(found.body, span=found.span),))
 
@@ -119,6 +124,8 @@ class _Statements(Expressions):
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
         self.conditions = conditions(part, lambda: program.shifting)
         self.expected: list[Span] = []
+        # The functions that a test gets to see them raise.
+        self.raising: set[str] = set()
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
 
@@ -151,6 +158,8 @@ class _Statements(Expressions):
         if param.type is not None:
             value = value_of_type(param.type) or value
         kind = Kind.TENSOR if isinstance(value, Array) and value.library == "tilecheck" else Kind.OTHER
+        if value == Handle("stream"):
+            kind = Kind.GIVEN_STREAM
         self.env[param.name] = value
         self.emit(flow.Make(param.name, Site(kind, param.name, param.span), span=param.span))
 
@@ -171,6 +180,9 @@ class _Statements(Expressions):
     def statement(self, node: ir.Stmt) -> None:
         match node:
             case ir.Do(value=value):
+                if isinstance(value, ir.Call) and must_raise(value):
+                    self.expected += [arg.span for arg in value.args[1:]]
+                    self.raising.update(arg.value.id for arg in value.args[1:] if isinstance(arg.value, ir.Name))
                 self._do(value)
             case ir.Assign(targets=targets, value=value):
                 if value is not None:
@@ -238,7 +250,7 @@ class _Statements(Expressions):
         if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
             message = f"`{spell(value)}` is not called, nothing is launched"
             self.fault("launch-contract", message, value.span, f"pass the arguments: `{spell(value)}(...)`")
-        if isinstance(value, ir.Call | ir.Await) or kernel is not None:
+        if isinstance(value, ir.Call | ir.Await | ir.Comprehension | ir.Display) or kernel is not None:
             return
         self.look(operand, value)
 

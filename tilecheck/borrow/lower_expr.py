@@ -7,9 +7,9 @@ for its shape is not. Calls are in `calls.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 
-from tilecheck.borrow.binding import bind, iterate
+from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.calls import lower_call
 from tilecheck.borrow.containers import display, repeated
 from tilecheck.borrow.context import Context, Operand
@@ -18,7 +18,7 @@ from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import field_of
 from tilecheck.borrow.plain_brackets import check_entries
-from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape
+from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import (
@@ -96,15 +96,8 @@ class Expressions(Context):
                 return lower_call(self, node, name)
             case ir.Operation():
                 return self._operation(node)
-            case ir.Logic(operands=operands):
-                first = self.read(operands[0])
-                for at, later in enumerate(operands[1:]):
-                    then = self.block_of(
-                        partial(self._arm_of, operands[at], node.op == "and", partial(self.read, later))
-                    )
-                    skip = self.block_of(partial(suppose, self, operands[0], node.op != "and")) if at == 0 else ()
-                    self.emit(flow.Branch((then, skip), span=node.span))
-                return Operand(first.var if len(operands) == 1 else None, Nothing(node))
+            case ir.Logic():
+                return self._logic(node)
             case ir.Choice(test=test, then=then_expr, other=other_expr):
                 self.read(test)
                 return self._either(node, test, then_expr, other_expr)
@@ -186,19 +179,19 @@ class Expressions(Context):
         """A further handle on the memory of `base`: a slice if `part` is given, the same elements otherwise."""
         var = self.temp()
         value = base.value
-        shape = None
+        shape, dtype = None, value.dtype if isinstance(value, Array) else None
         if isinstance(value, Array) and isinstance(node, ir.Sub):
             check_slice(self, node, value)
             shape = sliced_shape(self, node.index, value)
         elif isinstance(value, Array) and isinstance(node, ir.Call) and spell(node.func).endswith("reshape"):
             shape = reshaped(self, node, value)
+        elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name == "view":
+            dtype = viewed_dtype(self, node, dtype)
         reshape = self.number_of_site() if part is None else None
         site = Site(Kind.VIEW, spell(node), node.span)
         if base.var is not None:
             self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
         if isinstance(value, Array):
-            again = isinstance(node, ir.Call) and bool(node.args) and spell(node.func).endswith(".view")
-            dtype = None if again else value.dtype
             return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned))
         return Operand(var)
 
@@ -310,6 +303,30 @@ class Expressions(Context):
         suppose(self, test, holds)
         lower()
 
+    def _logic(self, node: ir.Logic) -> Operand:
+        """`a and b`, `a or b`: one of them, which matters if the last is an op, a running one or a tensor."""
+        first = self.read(node.operands[0])
+        last, result = Operand(None), None
+        for at, later in enumerate(node.operands[1:]):
+            with self.gather() as then:
+                suppose(self, node.operands[at], node.op == "and")
+                last = self.read(later)
+            with self.gather() as skip:
+                if at == 0:
+                    suppose(self, node.operands[0], node.op != "and")
+                if (
+                    at == len(node.operands) - 2
+                    and last.var is not None
+                    and isinstance(last.value, Op | Handle | Array)
+                ):
+                    result = self.temp()
+                    then.append(flow.Bind(result, last.var, span=node.span))
+                    self.emit(flow.Bind(result, self.object_of(first, node), span=node.span))
+            self.emit(flow.Branch((tuple(then), tuple(skip)), span=node.span))
+        if result is None:
+            return Operand(None, Nothing(node))
+        return Operand(result, last.value if node.op == "and" else join(first.value, last.value))
+
     def _either(self, node: ir.Expr, test: ir.Expr, then: ir.Expr, other: ir.Expr) -> Operand:
         var = self.temp()
         values: list[Value] = []
@@ -328,7 +345,8 @@ class Expressions(Context):
         return Operand(var, join(*values))
 
     def _comprehension(self, node: ir.Comprehension) -> Operand:
-        var = self.make(Kind.OTHER, spell(node), node.span)
+        lazy = node.kind == "generator"
+        var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)
         self._clauses(node, 0, var)
         self.env = before
@@ -352,7 +370,9 @@ class Expressions(Context):
             else:
                 self.code.extend(inner)
 
-        iterate(self, clause.target, clause.source, body, None, node.span)
+        even = len(node.clauses) == 1 and node.kind != "generator" and not clause.conditions
+        even = even and is_even(clause.source, node.elements)
+        iterate(self, clause.target, clause.source, body, None, node.span, even)
 
     def _await(self, node: ir.Await, awaited: ir.Expr) -> Operand:
         operand = self.expr(awaited)

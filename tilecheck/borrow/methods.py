@@ -14,6 +14,7 @@ from tilecheck.borrow.containers import dict_method
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.continuations import look_on, run_on
 from tilecheck.borrow.objects import call_method
+from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.repeats import launcher, repeats_method, start
 from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, tile_of, with_grid
 from tilecheck.borrow.spell import spell
@@ -102,13 +103,8 @@ def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand,
         low.expr(arg.value)
     tile = tile_of(low, node, array)
     check_tile(low, node, array, tile)
-    if array.access is Access.SHARED:
-        low.fault(
-            "write-to-shared",
-            f"cannot partition `{spell(node.func.base) if isinstance(node.func, ir.Attr) else ''}`: it is `Shared`",
-            node.span,
-            "declare the parameter `Tensor[Mut]`",
-        )
+    if isinstance(node.func, ir.Attr):
+        refuse_write(low, node.func.base, array, "partition", node.span)
     var = low.temp()
     site = Site(Kind.PARTITION, spell(node), node.span)
     if receiver.var is not None:
@@ -135,7 +131,8 @@ def _tensor_method(
             return Operand(low.make(Kind.OTHER, name or spell(node), node.span))
         low.emit(flow.Move(var, spell(node), span=node.span))
         return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile, owned=True))
-    if method == "split":
+    if method == "split" and isinstance(node.func, ir.Attr):
+        refuse_write(low, node.func.base, array, "split", node.span)
         return _split(low, node, array, var)
     if method in VIEWS:
         return low.view(receiver, node)

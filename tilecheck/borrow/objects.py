@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
+from tilecheck.borrow.contracts import tensor_or_none
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function
 from tilecheck.borrow.spell import spell
@@ -24,6 +25,7 @@ from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
+from tilecheck.ir.kernel import Access
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -45,13 +47,30 @@ def construct(low: Expressions, node: ir.Call, name: str | None) -> Operand | No
         return Operand(low.make(Kind.OTHER, name or spell(node), node.span), Thing(full, True))
     if init is None or not isinstance(closure := low.program.callable(init), Closure | Callee):
         return None
+    owned = {param.name for param in init.params if takes_over(low, param.name, param.annotation)}
+    if owned and not low.program.is_readable(init):
+        return _made_by(low, node, init, name, Thing(full, True))
     made = low.make(Kind.OTHER, name or spell(node), node.span)
     body = closure if isinstance(closure, Closure) else Closure(init)
-    if not low.program.is_readable(init) or read_call(low, node, body, None, Operand(made, Thing(full, True))) is None:
+
+    def take(param: str, operand: Operand, arg: ir.Expr) -> Operand:
+        return _taken_over(low, node, param, operand, arg) if param in owned else operand
+
+    self_ = Operand(made, Thing(full, True))
+    if not low.program.is_readable(init) or read_call(low, node, body, None, self_, take) is None:
         return None
     kept = {key.removeprefix(f"{made}."): value for key, value in low.env.items() if key.startswith(f"{made}.")}
     known = tuple((field, _kind(value)) for field, value in kept.items() if field.isidentifier())
     return Operand(made, Thing(full, True, known))
+
+
+def _made_by(low: Expressions, node: ir.Call, init: ir.Function, name: str | None, thing: Thing) -> Operand | None:
+    """An object whose `__init__` is not read, but says whom it takes tensors from."""
+    value = low.program.callable(init)
+    if not isinstance(value, Callee):
+        return None
+    call_function(low, node, Callee(replace(value.contract, params=value.contract.params[1:])), name)
+    return Operand(low.make(Kind.OTHER, name or spell(node), node.span), thing)
 
 
 def _filled(
@@ -63,15 +82,34 @@ def _filled(
         return None
     var = low.make(Kind.OTHER, name or spell(node), node.span)
     known: list[tuple[str, Value]] = []
+    notes = {target.id: field.annotation for field in fields for target in field.targets if isinstance(target, ir.Name)}
+    given: list[tuple[str, ir.Arg, Operand]] = []
     for at, arg in enumerate(node.args):
-        operand = low.expr(arg.value)
         field = arg.name if arg.name is not None else names[at]
+        given.append((field, arg, low.expr(arg.value)))
+    for field, arg, operand in given:
+        if takes_over(low, field, notes.get(field)):
+            operand = _taken_over(low, node, field, operand, arg.value)
         if operand.var is not None:
             low.emit(flow.Put(var, f".{field}", operand.var, span=arg.span))
             if is_tuple and field in names:
                 low.emit(flow.Put(var, f"[{names.index(field)}]", operand.var, span=arg.span))
         known.append((field, _kind(operand.value)))
     return Operand(var, replace(thing, fields=tuple(known)))
+
+
+def takes_over(low: Expressions, name: str, note: ir.Expr | None) -> bool:
+    """Whether `name: note` is a tensor that is moved to whoever is made with it."""
+    found = tensor_or_none(name, note, low.program.find) if note is not None else None
+    return found is not None and found.access is Access.OWNED
+
+
+def _taken_over(low: Expressions, node: ir.Call, param: str, operand: Operand, arg: ir.Expr) -> Operand:
+    """The tensor under its new owner: the names that it had have lost it."""
+    if operand.var is None:
+        return operand
+    low.emit(flow.Move(operand.var, spell(node), param, span=arg.span))
+    return Operand(low.make(Kind.TENSOR, spell(arg), arg.span), operand.value)
 
 
 def _kind(value: Value) -> Value:

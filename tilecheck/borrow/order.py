@@ -46,10 +46,15 @@ def waited_stream(state: State, stream: Obj) -> None:
     over: set[Obj] = set()
     for op in _running(state):
         on = state.on.get(op)
-        known = stream[0].kind is Kind.STREAM and (on is None or on[0].kind is Kind.STREAM)
+        known = _apart(stream[0].kind, on[0].kind if on is not None else Kind.STREAM)
         if not known or on == stream:
             over |= {op, *(_before(state, op) - by_name(state))}
     _end(state, over)
+
+
+def _apart(one: Kind, other: Kind) -> bool:
+    """Whether different objects of these kinds are different streams: one made here is none that the caller has."""
+    return {one, other} <= {Kind.STREAM, Kind.GIVEN_STREAM} and Kind.STREAM in (one, other)
 
 
 def _running(state: State) -> list[Obj]:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.numbers import wholes
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array, KernelValue, Op, Pieces, Shape
+from tilecheck.borrow.vocabulary import DTYPES as LIBRARY_DTYPES
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
 from tilecheck.ir.kernel import Access, TensorParam
+from tilecheck.surface.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tilecheck.borrow.launch import LaunchArg
@@ -141,6 +143,16 @@ def reshaped(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
             message = f"{size} elements do not fit the shape {tuple(known)}"
             low.fault("shape-mismatch", message, node.span)
     return shape
+
+
+def viewed_dtype(low: Expressions, node: ir.Call, former: str | None) -> str | None:
+    """The dtype of `array.view(dtype)`, None if it is not shown; a view of a shape has the `former` one."""
+    given = [arg.value for arg in node.args if not arg.star]
+    if not given or len(given) > 1 or isinstance(given[0], ir.Display) or low.whole(given[0]) is not None:
+        return former
+    name = canonical(given[0]) or ""
+    ours = name.removeprefix("tilecheck.")
+    return ours if ours in DTYPES else LIBRARY_DTYPES.get(name)
 
 
 def check_map(low: Expressions, node: ir.Call, pieces: Pieces) -> None:

@@ -92,6 +92,7 @@ class Kind(StrEnum):
     GRAPH = "graph"
     OUTPUT = "output of a graph"
     STREAM = "stream"
+    GIVEN_STREAM = "stream of the caller"
     EVENT = "event"
     HOST = "host array"
     PINNED = "pinned array"
@@ -100,6 +101,7 @@ class Kind(StrEnum):
     RAW = "raw view"
     JOB = "job"
     NONE = "None"
+    CONTAINER = "container"
     OTHER = "value"
 
 
@@ -274,7 +276,8 @@ class Build(Instr):
 @dataclass(frozen=True, slots=True, eq=False)
 class Lend(Instr):
     """A call borrows `uses` while it runs; `into`, if any, is a new object that goes on borrowing them: until its last
-    use, or, for another library's array on that memory (`lent`), as long as it exists.
+    use, or, for another library's array on that memory (`lent`), as long as it exists. `given` are the arguments that it
+    takes over: the moves that follow check them, here they only must not be lent to the same call.
     """
 
     uses: tuple[Use, ...]
@@ -282,6 +285,7 @@ class Lend(Instr):
     into: Var | None = None
     site: Site | None = None
     lent: bool = False
+    given: tuple[Use, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,7 +62,8 @@ class Contract:
     `result` is the public name of the class that a host function returns (`tilecheck.Tensor`, `tilecheck.Partition`,
     `tilecheck.DeviceOp`, `tilecheck.Running`; None for anything else), `returns` the access of a returned tensor. What
     is returned borrows from the tensor arguments, unless it is an `Owned` tensor, and holds what the arguments in `ops`
-    held: those are the parameters that take an op, by name, and those in `runnings` take a running one.
+    held: those are the parameters that take an op, by name, and those in `runnings` take a running one. `rest` is the
+    parameter that takes all further positional arguments (`*tensors`).
     """
 
     name: str
@@ -76,6 +77,7 @@ class Contract:
     ops: frozenset[str] = frozenset()
     runnings: frozenset[str] = frozenset()
     is_async: bool = False
+    rest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tilecheck.symbolic.smt_bits import checked, has_bits, refutes_bits
 from tilecheck.symbolic.smt_lemmas import lemmas, nonlinear
 from tilecheck.symbolic.smt_nodes import Symbol, Term
 from tilecheck.symbolic.smt_read import evaluate, subterms
-from tilecheck.symbolic.smt_terms import FALSE, num, substitute, variable
+from tilecheck.symbolic.smt_terms import FALSE, num, substitute, truth, variable
 
 # A question in bit-vectors, in milliseconds of z3.
 _BITS_MS = 1000
@@ -111,7 +111,10 @@ class Solver:
             return guess
         names = self._to_fix(wanted, factors)
         for fixed in _assignments(names, guess):
-            concrete = [substitute(f, {variable(s): num(v) for s, v in fixed.items()}) for f in wanted]
+            concrete = [
+                substitute(f, {variable(s): truth(bool(v)) if s.boolean else num(v) for s, v in fixed.items()})
+                for f in wanted
+            ]
             if FALSE in concrete:
                 continue
             status, raw = self._ask(
@@ -255,6 +258,8 @@ def _assignments(names: Sequence[Symbol], guess: Model | None) -> list[dict[Symb
             preset = PRESETS.get(symbol.name)
             if preset is not None:
                 chosen[symbol] = preset[row]
+            elif symbol.boolean:
+                chosen[symbol] = (row + column) % 2
             elif ".shape[" in symbol.name:
                 chosen[symbol] = _EXTENTS[(row + column) % 7]
             else:

@@ -302,7 +302,7 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     positions = position_list(run, state, target, expr.index)
     operands = [evaluate(run, state, operand) for operand in expr.operands]
     observe(run, state, expr, *operands)
-    access = record(run, state, target, positions, "atomic", expr, op=expr.op)
+    access = record(run, state, target, positions, "atomic", expr, op=expr.op, operands=operands)
     if expr.op in ("cas", "compare_and_swap", "exch"):
         run.uses_lock = True
     found = views(target)
@@ -312,11 +312,14 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     whole = array.whole_numbers or (array.dtype or "int").startswith(("int", "uint"))
     increment = as_int(operands[0]) if operands and expr.op == "add" else None
     counts = whole and increment is not None and increment.low is not None and increment.low >= 0
+    counts = counts and expr not in run.falling
     old = run.symbols.fresh(f"old {array.name}", Level.THREAD, Taint.DATA, 0 if counts else None)
     if access is not None:
         note_atomic(run, state, access, old, operands)
     if counts:
         run.counters.add(array.name)
+        if access is not None:
+            run.counted[old] = access
     if access is not None and increment is not None and whole:
         level = Level.GRID if array.space == "global" else Level.BLOCK
         if all(t.level <= level for t in access.index):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilecheck.ir.kernel import For, Node, While
+from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
 from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
@@ -97,9 +98,9 @@ def _cut(axis: Stretch, cut: Cut) -> Stretch:
     start = cut.start if cut.start is not None else (ZERO if cut.step > 0 else sub(axis.length, ONE))
     stop = cut.stop if cut.stop is not None else (axis.length if cut.step > 0 else num(-1))
     if cut.start is not None:
-        start = _clamped(start, axis.length)
+        start = _clamped(start, axis.length, down=cut.step < 0)
     if cut.stop is not None:
-        stop = _clamped(stop, axis.length)
+        stop = _clamped(stop, axis.length, down=cut.step < 0)
     span = sub(stop, start) if cut.step > 0 else sub(start, stop)
     length = div(add(span, num(abs(cut.step) - 1)), num(abs(cut.step)))
     if length.low is None or length.low < 0:
@@ -107,14 +108,17 @@ def _cut(axis: Stretch, cut: Cut) -> Stretch:
     return Stretch(add(axis.start, mul(axis.step, start)), mul(axis.step, num(cut.step)), length)
 
 
-def _clamped(bound: Term, length: Term) -> Term:
-    """A slice bound as Python reads it: counted from the end if negative, at most the length."""
+def _clamped(bound: Term, length: Term, *, down: bool) -> Term:
+    """A slice bound as Python reads it: counted from the end if negative, then kept in [0, length], or in
+    [-1, length - 1] where the step goes down.
+    """
+    least, most = (num(-1), sub(length, ONE)) if down else (ZERO, length)
     at = bound if bound.low is not None and bound.low >= 0 else ite(ge0(bound), bound, add(bound, length))
     if at.low is None or at.low < 0:
-        at = ite(ge0(at), at, ZERO)
-    if at.high is not None and length.low is not None and at.high <= length.low:
+        at = ite(ge0(at), at, least)
+    if at.high is not None and most.low is not None and at.high <= most.low:
         return at
-    return ite(lt(length, at), length, at)
+    return ite(lt(most, at), most, at)
 
 
 def record(
@@ -128,6 +132,7 @@ def record(
     member: str | None = None,
     update: bool = False,
     op: str = "",
+    operands: Sequence[Value] = (),
 ) -> Access | None:
     """Note an access of every element that `target[positions]` names; the last one noted is returned."""
     made: Access | None = None
@@ -173,6 +178,8 @@ def record(
             op,
             run.uses_fence,
             state.locks,
+            tuple(operands),
+            run.generic_loops > 0,
         )
         run.accesses.append(made)
     return made
@@ -198,6 +205,8 @@ def _load(run: Run, state: State, view: View, positions: Sequence[Position], mem
     bounds = integer_range(array.dtype) if member is None else None
     kind = Kind.INT if bounds is not None or array.whole_numbers else Kind.FLOAT
     low, high = bounds or (None, None)
+    if bounds is not None and high is None:
+        low, high = INT64 if low is None else (0, 2**64 - 1)
     name = f"{array.name}.{member}" if member is not None else array.name
     if array.space != "local" and (not array.written or array.space == "const"):
         term = run.symbols.apply(f"load {name}", Level.GRID, index, Taint.DATA, low, high, label=f"{name}[..]")

@@ -27,7 +27,7 @@ from tilecheck.symbolic.smt_terms import conj, disj, ge, gt, implies, le, lt, mu
 from tilecheck.verify.condition import Condition, words
 from tilecheck.verify.conditions import Conditions, fewest
 from tilecheck.verify.pairs import Question, about_one
-from tilecheck.verify.ranges import fits, modest
+from tilecheck.verify.ranges import fits, modest, unbounded_elements
 from tilecheck.verify.run import LARGEST_ARRAY, Observation, Run, State
 from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.values import Kind, Scalar, Value, as_int
@@ -51,13 +51,16 @@ def observe(run: Run, state: State, node: Node, *values: Value, index: bool = Fa
         return
     for value in values:
         term = None if isinstance(value, Scalar) and value.kind is Kind.FLOAT else as_int(value)
-        if term is None or term.kind in ("const", "sym") or fits(term):
+        if term is None or term.kind in ("const", "sym"):
+            continue
+        if fits(term):
+            run.modest |= unbounded_elements(term)
             continue
         scalars = modest(term)
         if scalars is None:
             run.observations.append(Observation(term, state.guard, node, index))
         else:
-            run.modest |= scalars
+            run.modest |= scalars | unbounded_elements(term)
 
 
 def observe_shift(run: Run, state: State, node: Node, value: Value) -> None:
@@ -76,10 +79,10 @@ def suspects(run: Run, excuses: Conditions) -> Iterator[Suspect]:
     """The observed values that may leave 64 bits, each once per property that it matters to; those that fit only under
     conditions are EXCUSED.
     """
-    relevant = _relevant(run)
+    about = relevant(run)
     wanted: dict[tuple[object, ...], Observation] = {}
     for seen in run.observations:
-        if _inputs(seen.term) <= relevant:
+        if _inputs(seen.term) <= about:
             key = (seen.term, seen.guard, seen.limits)
             known = wanted.get(key)
             if known is None or known.index:
@@ -188,7 +191,7 @@ def _inputs(term: Term) -> set[Symbol]:
     return {s for s in closure([term]) if s.taint is Taint.INPUT and not s.name.startswith(("blockDim", "gridDim"))}
 
 
-def _relevant(run: Run) -> set[Symbol]:
+def relevant(run: Run) -> set[Symbol]:
     """The symbols that accesses and barriers depend on."""
     terms: list[Term] = []
     for access in run.accesses:

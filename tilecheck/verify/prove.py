@@ -26,6 +26,7 @@ from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.condition import equalities
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
+from tilecheck.verify.counters import falling
 from tilecheck.verify.entry import Entry, enter
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
@@ -119,16 +120,23 @@ def _attempt(
     missed: frozenset[Node] = frozenset(),
     *,
     contents: bool = False,
+    fallen: frozenset[Node] = frozenset(),
 ) -> Proof:
-    """Answers to all properties; the barriers in `missed` order nothing. `contents` as in `enter`."""
+    """Answers to all properties; the barriers in `missed` order nothing. `contents` as in `enter`; of the old values of
+    the atomics in `fallen` nothing is said.
+    """
     begun = time.process_time()
     solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
     entry = enter(kernel, usage, solver, launch, contents)
     proof = Proof(launch, entry)
     run = entry.run
-    run.missed = missed
+    run.missed, run.falling = missed, fallen
     try:
         walk_kernel(run, entry.state, kernel)
+        more = falling(run, overflow.relevant(run)) if run.counted else frozenset()
+        if more:
+            left = budget - (time.process_time() - begun)
+            return _attempt(kernel, usage, launch, left, missed, contents=contents, fallen=fallen | more)
     except OutOfBudget:
         answer = Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
         proof.answers = dict.fromkeys(Property, answer)

@@ -18,6 +18,7 @@ from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, num, scale
 from tilecheck.verify.condition import Condition
 from tilecheck.verify.conditions import leaves_room
+from tilecheck.verify.counters import Room, room_of
 from tilecheck.verify.cutile_owner import conditions_apart, inside
 from tilecheck.verify.last_block import ordered_by_ticket
 from tilecheck.verify.locks import kept_apart
@@ -326,7 +327,8 @@ def _same_value(run: Run, pairing: Pairing, pair: Pair, question: Question) -> b
 
 def exclusive_tickets(run: Run, mode: Mode) -> Mapping[Term, Term]:
     """Old values of counters that give each of two threads of `mode` a range of its own: the two share the counter (each
-    block has its own in shared memory), no other access writes it, and no thread whatsoever moves it back.
+    block has its own in shared memory), no other access writes it, no thread whatsoever moves it back, and it does not
+    wrap.
     """
     made: dict[Term, Term] = {}
     for ticket in run.tickets:
@@ -340,8 +342,11 @@ def exclusive_tickets(run: Run, mode: Mode) -> Mapping[Term, Term]:
         interval = ticket.access.tags[Level.BLOCK]
         if any(interval.keys() & store.tags[Level.BLOCK].keys() for store in stores):
             continue
-        if _moves_on(run, ticket):
+        room = room_of(run, ticket.access)
+        if room is not Room.WRAPS and _moves_on(run, ticket):
             made[ticket.old] = ticket.increment
+            if room is Room.ASSUMED:
+                run.unwrapped.add(ticket.array.name)
     return made
 
 

@@ -22,6 +22,8 @@ from tilecheck.verify.scalars import HELD
 
 # Integers in arrays, rounds of loops and what the walk lost are taken to be below this.
 MODEST = 2**60
+# How the names of symbols for elements end.
+ELEMENT = "[..]"
 
 
 Ranges = Mapping[Symbol, tuple[int, int]]
@@ -34,14 +36,34 @@ def fits(term: Term, ranges: Ranges = MappingProxyType({}), limits: tuple[int, i
 
 
 def modest(term: Term) -> set[str] | None:
-    """The scalars that have to be below 2**60 for `term` to fit into 64 bits; None if that is not enough."""
-    large = [s for s in term.symbols if _is_large(s)]
+    """The scalars, and the one element that others are added to, which have to be below 2**60 for `term` to fit into 64
+    bits; None if that is not enough.
+    """
+    large = [s for s in term.symbols if _is_large(s) or s in _shifted_elements(term)]
     ranges = {s: (-MODEST if s.low is None else max(-MODEST, s.low), MODEST) for s in large}
     if not fits(term, ranges):
         return None
     # The rounds of a loop are as many as the scalars in its bounds say.
     named = {s for s in closure(variable(s) for s in large) if s.taint is Taint.INPUT and _is_large(s)}
-    return {s.name for s in named}
+    return {s.name for s in (*named, *_shifted_elements(term))}
+
+
+def unbounded_elements(term: Term) -> set[str]:
+    """The elements of arrays of no known dtype that `fits` takes to be below 2**60 in `term`."""
+    return {s.name for s in term.symbols if is_element(s.name) and (s.low is None or s.high is None)}
+
+
+def is_element(name: str) -> bool:
+    """Whether a symbol of this name stands for an element of an array."""
+    return name.endswith(ELEMENT)
+
+
+def _shifted_elements(term: Term) -> list[Symbol]:
+    """The element of 64 bits in a sum in which no other is, and which is taken once."""
+    const, parts = linear_parts(term)
+    wide = [s for s in term.symbols if is_element(s.name) and s.high is not None and s.high > MODEST]
+    once = [part.symbol for part, weight in parts if part.symbol in wide and abs(weight) == 1]
+    return wide if len(wide) == len(once) == 1 and abs(const) < MODEST else []
 
 
 def _is_large(symbol: Symbol) -> bool:

@@ -282,6 +282,11 @@ class Run:
         self.warp_counters: set[Symbol] = set()
         # Arrays that hold counters: atomics only ever add to them.
         self.counters: set[str] = set()
+        # Old values taken to be zero or above, those of which no such thing may be said, and counters that are assumed
+        # not to wrap (`counters.py`).
+        self.counted: dict[Term, Access] = {}
+        self.falling: frozenset[Node] = frozenset()
+        self.unwrapped: set[str] = set()
         # Values that may not fit into 64 bits where that is seen, and the scalars that were taken to be below 2**60.
         self.observations: list[Observation] = []
         self.modest: set[str] = set()

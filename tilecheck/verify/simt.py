@@ -129,7 +129,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     from tilecheck.verify import call_sites, contract, promotion
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.prove import prove
-    from tilecheck.verify.ranges import MODEST
+    from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
 
@@ -153,11 +153,15 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     counters = sorted({name for proof in proofs for name in proof.entry.run.counters})
     zeroed = sorted({name for proof in proofs for name in proof.entry.run.zeroed})
     small = sorted({name for proof in proofs for name in proof.entry.run.small})
+    unwrapped = sorted({name for proof in proofs for name in proof.entry.run.unwrapped})
     modest = sorted({name for proof in proofs for name in proof.entry.run.modest})
-    assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest)
+    assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest if not is_element(name))
+    whole = [name.removesuffix(ELEMENT) for name in modest if is_element(name)]
+    assumptions |= dict.fromkeys(f"the elements of `{name}` are from {-MODEST} to {MODEST}" for name in whole)
     assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
     assumptions |= dict.fromkeys(f"the counter in `{name}` stays below 2**31" for name in small)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
+    assumptions |= dict.fromkeys(f"the counters in `{name}` do not wrap" for name in unwrapped)
     needed = [condition for answer in verdicts.values() for condition in answer.conditions]
     return SimtReport(
         kernel,

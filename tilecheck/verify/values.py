@@ -233,6 +233,7 @@ class Access:
     """One access of one thread. `guard` says when it happens, `tags` which barrier intervals it may be in.
 
     `again` marks the copy of a loop body at the next round, there only to meet the accesses at the end of this round.
+    `rounds` says that it stands for all rounds of a loop, `operands` are those of an atomic.
     """
 
     array: Array
@@ -251,3 +252,5 @@ class Access:
     op: str = ""
     fenced: bool = False
     locks: frozenset[Held] = frozenset()
+    operands: tuple[Value, ...] = ()
+    rounds: bool = False
