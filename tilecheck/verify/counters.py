@@ -23,11 +23,11 @@ from tilecheck.ir.kernel import Node
 from tilecheck.symbolic.smt_nodes import Symbol, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import ZERO, conj, eq, le, neg, num, scale
-from tilecheck.verify.memory import integer_range
 from tilecheck.verify.pairs import about_one
 from tilecheck.verify.run import LARGEST_BLOCK, Run
 from tilecheck.verify.values import Access, Array, Kind, Scalar, as_int
 from tilecheck.verify.verdict import Property
+from tilecheck.verify.widths import integer_range
 
 _QUERY_MS = 500
 # Few launches have more threads.
