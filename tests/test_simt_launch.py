@@ -93,3 +93,8 @@ def test_without_a_partition_there_is_no_grid() -> None:
     plain = tc.adopt(k.plain, block=32)
     op = plain(tc.zeros(50), tc.ones(50), 2)
     assert "no grid" in str(refused(op.sync))
+
+
+def test_a_whole_output_is_told_the_tile_of_a_block() -> None:
+    error = refused(lambda: k.double(tc.zeros(100), tc.ones(100)))
+    assert isinstance(error, tc.LaunchRefused) and "`z.partition(64)`" in str(error)

@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -158,9 +159,12 @@ def _partitioned(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgume
 
 def _tile(kernel: Kernel, param: TensorParam, shape: tuple[int, ...]) -> tuple[int, ...]:
     """A tile that the kernel takes of a tensor like this: a Dim that a `Shared` parameter or `requires` names is a whole
-    extent.
+    extent, and a thread-level kernel with a block has an element of a vector for each thread.
     """
     extents = param.extents if param.extents is not None else (None,) * len(shape)
+    block = kernel.options.get("block")
+    if len(extents) == 1 and isinstance(block, int | tuple):
+        return (block if isinstance(block, int) else prod(block),)
     most = 128 if len(extents) < 2 else 64
     whole = {
         key
