@@ -337,7 +337,8 @@ def test_sanitize_runs_the_script_once_per_tool(tmp_path: Path, monkeypatch: pyt
     # As the real one: options, then the program; it ends as asked if it "saw" something, else as the program does.
     stand_in.write_text(
         '#!/bin/sh\necho "$@" >> log\ntest -d "$TILECHECK_SOURCES" || exit 9\n'
-        'test "$2" = racecheck -a -e racy && exit "$4"\nshift 6\nexec "$@"\n'
+        'test "$2" = racecheck -a -e racy && exit "$4"\n'
+        'while test "${1#--}" != "$1"; do shift 2; done\nexec "$@"\n'
     )
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}")
@@ -356,6 +357,7 @@ def test_sanitize_runs_the_script_once_per_tool(tmp_path: Path, monkeypatch: pyt
     Path("racy").touch()
     result = invoke("sanitize", "--tool", "racecheck,memcheck", "--sources", "kept", str(script), "0")
     assert result.exit_code == 1 and "racecheck: findings above" in result.output
+    assert "--tool racecheck" in (log := Path("log").read_text()) and "--racecheck-report all" in log
     assert "memcheck: saw nothing" in result.output and Path("kept").is_dir()
     assert invoke("sanitize", "--tool", "lint", str(script)).exit_code == 2
 

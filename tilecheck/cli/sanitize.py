@@ -25,6 +25,8 @@ TOOLS = {
     "initcheck": "reads of global memory that nothing wrote",
     "synccheck": "barriers that not all threads meet",
 }
+# What a tool needs to tell all that it sees: by default racecheck keeps back writes that meet writes.
+_OPTIONS = {"racecheck": ("--racecheck-report", "all")}
 # What the sanitizer exits with when it saw something; no exit status of ours or Python's own.
 SEEN = 86
 
@@ -100,6 +102,7 @@ def _run(sanitizer: str, tool: str, script: list[str], environment: dict[str, st
     click.echo(f"---- {tool}")
     sys.stdout.flush()
     own = [sanitizer, "--tool", tool, "--error-exitcode", str(SEEN), "--require-cuda-init", "no"]
+    own += _OPTIONS.get(tool, ())
     try:
         status = subprocess.run([*own, sys.executable, *script], env=environment, check=False).returncode
     except OSError as error:
