@@ -31,6 +31,9 @@ Ranges = Mapping[Symbol, tuple[int, int]]
 
 def fits(term: Term, ranges: Ranges = MappingProxyType({}), limits: tuple[int, int] = INT64) -> bool:
     """Whether `term` is in `limits` for any launch in which the symbols of `ranges` are in theirs."""
+    if term.kind == "div" and term.parts[1].low is not None and term.parts[1].low >= 0 and limits == INT64:
+        # No more than what is divided; by zero, which has no value, some number of 64 bits comes out.
+        term = term.parts[0]
     low, high = _span(term, ranges, {})
     return low >= limits[0] and high <= limits[1]
 
