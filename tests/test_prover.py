@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,8 +13,11 @@ from tests.score import Score, score_kernels
 from tilecheck.frontend.launches import read_launches
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
+from tilecheck.symbolic.smt_solver import OutOfBudget
+from tilecheck.verify import prove
 from tilecheck.verify.necessity import barrier_notes
 from tilecheck.verify.simt import SimtReport, check_kernel, launches_of
+from tilecheck.verify.suspects import Suspect
 from tilecheck.verify.verdict import Property, Verdict
 
 IDIOMS = Path(__file__).parent / "kernels" / "idioms.py"
@@ -411,3 +417,15 @@ def main():
 """
     )
     assert found.verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
+
+
+def test_a_room_that_runs_out_of_time_on_the_way_leaves_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def room(run: object, conditions: object) -> Iterator[Suspect]:
+        yield from ()
+        raise OutOfBudget
+
+    monkeypatch.setattr(prove, "_ROOMS", ((Property.BARRIERS_UNIFORM, room),))
+    proof: Any = SimpleNamespace(
+        conditions=SimpleNamespace(found=["n >= 1"], given=[]), entry=SimpleNamespace(run=SimpleNamespace())
+    )
+    assert prove._leans(proof, Property.BARRIERS_UNIFORM)

@@ -48,12 +48,12 @@ def guards_of(function: ir.Function) -> tuple[Guard, ...]:
             case ir.Assign(targets=(target,), value=value) if value is not None:
                 positions.update({name: axis for name, axis in _positions(target, value) if bound[name] == 1})
             case ir.If(test=test, then=then, other=()):
-                for guard, name in _inside(test, positions):
+                for guard, name in _guards(test, positions, True):
                     if _subscripted(then, name):
                         found.append(guard)
                 if len(then) == 1 and isinstance(then[0], ir.Return):
                     rest = function.body[at + 1 :]
-                    found.extend(guard for guard, name in _outside(test, positions) if _subscripted(rest, name))
+                    found.extend(guard for guard, name in _guards(test, positions, False) if _subscripted(rest, name))
             case _:
                 pass
     return tuple(found)
@@ -114,31 +114,17 @@ def _computed(value: ir.Expr) -> int | None:
     return None
 
 
-def _inside(test: ir.Expr, positions: dict[str, int]) -> Iterator[tuple[Guard, str]]:
-    """The guards that hold where `test` does."""
-    if isinstance(test, ir.Logic) and test.op == "and":
+def _guards(test: ir.Expr, positions: dict[str, int], holds: bool) -> Iterator[tuple[Guard, str]]:
+    """The guards that hold where `test` does, or where it does not."""
+    if isinstance(test, ir.Logic) and test.op == ("and" if holds else "or"):
         for operand in test.operands:
-            yield from _inside(operand, positions)
+            yield from _guards(operand, positions, holds)
         return
+    below, above = ("<", ">") if holds else (">=", "<=")
     match test:
-        case ir.Operation(op="<", operands=(ir.Name(id=name), bound)) if name in positions:
+        case ir.Operation(op=op, operands=(ir.Name(id=name), bound)) if op == below and name in positions:
             yield Guard(positions[name], bound, test), name
-        case ir.Operation(op=">", operands=(bound, ir.Name(id=name))) if name in positions:
-            yield Guard(positions[name], bound, test), name
-        case _:
-            pass
-
-
-def _outside(test: ir.Expr, positions: dict[str, int]) -> Iterator[tuple[Guard, str]]:
-    """The guards that hold where `test` does not."""
-    if isinstance(test, ir.Logic) and test.op == "or":
-        for operand in test.operands:
-            yield from _outside(operand, positions)
-        return
-    match test:
-        case ir.Operation(op=">=", operands=(ir.Name(id=name), bound)) if name in positions:
-            yield Guard(positions[name], bound, test), name
-        case ir.Operation(op="<=", operands=(bound, ir.Name(id=name))) if name in positions:
+        case ir.Operation(op=op, operands=(bound, ir.Name(id=name))) if op == above and name in positions:
             yield Guard(positions[name], bound, test), name
         case _:
             pass

@@ -283,7 +283,8 @@ def _leans(proof: Proof, name: Property) -> bool:
     if not proof.conditions.found or name not in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
         return False
     try:
-        without = dict(_ROOMS)[name](proof.entry.run, Conditions(proof.conditions.given))
+        # A room finds one thing after the other, so its time may be up at any of them.
+        without = list(dict(_ROOMS)[name](proof.entry.run, Conditions(proof.conditions.given)))
     except OutOfBudget:
         return True
     return any(s.standing > Standing.SAME_VALUE for s in without)
