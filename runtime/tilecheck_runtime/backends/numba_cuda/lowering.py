@@ -32,6 +32,7 @@ from tilecheck.ir.types import (
 )
 from tilecheck.ops.row import operators
 from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, statements, tiles, warpgroup
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
@@ -318,9 +319,9 @@ class Lowering:
         """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            # Any failing block may be the one that is reported, so a plain 8-byte store is enough.
             record = builder.inttoptr(args[0][0], ir.PointerType(I64))
-            builder.store(builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1))), record)
+            failed = builder.sub(I64(faults.MOST), builder.or_(builder.shl(args[2][0], I64(32)), args[1][0]))
+            builder.atomic_rmw("max", record, failed, "monotonic")
             return ()
 
         self.checks = True
