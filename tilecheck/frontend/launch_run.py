@@ -190,6 +190,8 @@ class HostRun(HostStates):
         match target:
             case cst.Name(value=name):
                 self.here.names[name] = Stranger() if value is UNKNOWN else value
+                if name in self.rebound:
+                    self.bound_anywhere.setdefault(name, []).append(self.here.names[name])
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 starred = any(isinstance(element, cst.StarredElement) for element in elements)
                 parts = [made_of(value) for _ in elements] if starred else unpacked(value, len(elements))
