@@ -75,6 +75,8 @@ class Slot(Standing):
     def __init__(self, loan: Loan) -> None:
         super().__init__(None)
         self.loan = loan
+        # Whether a tensor was derived from it: the borrow of a view is not handed on then.
+        self.spoiled = False
         self.forms: dict[Any, Form] = {}
         self.live: list[weakref.ref[Partition]] = []
         self._sweep_at = SWEEP
@@ -207,6 +209,8 @@ class Partition(Unique):
 
         if self._loan is None:
             return Tensor(self._elements)
+        if self._slot is not None:
+            self._slot.spoiled = True
         request = self._elements.request(Access.SHARE, self._loan, execution=execution)
         return Tensor(self._elements, borrow(request, "a view"))
 
@@ -285,8 +289,11 @@ def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
     with LOCK:
         request = elements.request(Access.EXCLUDE, tensor._loan)
         slot = tensor._slot
-        if slot is None or not renew(request, "a partition", slot.loan):
+        seen = tensor._seen
+        if slot is None or not renew(request, "a partition", slot.loan, seen):
             slot = tensor._slot = Slot(borrow(request, "a partition"))
+            if seen is not None:
+                seen.slot = slot
         slot.retire()
         slot.stands = True
         request.ledger.stand(request.region, slot)
