@@ -224,11 +224,12 @@ class Standing:
     next time would have to look at.
 
     What is done again is a launch on the stream with this number, or, without one, the exclusive borrow of a partition,
-    which launches do not disturb.
+    which launches do not disturb, or the shared one of a `view`, which launches do not that write through it.
     """
 
-    def __init__(self, stream: int | None) -> None:
+    def __init__(self, stream: int | None, view: Loan | None = None) -> None:
         self.number = stream
+        self.view = view
         self.stands = False
         # Set by whoever submits once the first round may go, under the lock; ends with `stands`.
         self.ready = False
@@ -298,9 +299,17 @@ class Ledger:
             ]
             self._standing = [*others, (region, weakref.ref(standing))]
 
-    def unsettle(self, region: Region, stream: int = 0, *, borrows: bool = True, launches: bool = True) -> None:
+    def unsettle(
+        self,
+        region: Region,
+        stream: int = 0,
+        *,
+        borrows: bool = True,
+        launches: bool = True,
+        spared: Standing | None = None,
+    ) -> None:
         """Take back the leaves for borrows and launches on bytes of `region`, but not for launches on `stream`, whose order
-        is by itself.
+        is by itself, nor the one that is `spared`.
         """
         with LOCK:
             if not self._standing:
@@ -310,12 +319,25 @@ class Ledger:
                 other, standing = entry[0], entry[1]()
                 if standing is None:
                     continue
+                if standing is spared:
+                    kept.append(entry)
+                    continue
                 meant = borrows if standing.number is None else launches and standing.number != stream
                 if meant and other.offset < region.end and region.offset < other.end:
                     standing.stands = standing.ready = False
                 if standing.stands:
                     kept.append(entry)
             self._standing = kept
+
+    def unsettle_views(self, region: Region, spared: frozenset[int]) -> None:
+        """Take back the leaves for views of bytes of `region`, but not of those whose loans have numbers in `spared`."""
+        with LOCK:
+            for other, ref in self._standing:
+                view = ref()
+                if view is None or view.view is None or view.view.number in spared:
+                    continue
+                if other.offset < region.end and region.offset < other.end:
+                    view.stands = view.ready = False
 
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from tilecheck.checked import Fault
     from tilecheck.frontend.launches import Launch
 
-# Processor seconds per kernel, and launches per kernel that are looked at.
+# Processor seconds per kernel.
 BUDGET = 10.0
-MOST_LAUNCHES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ _ORDER = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED
 def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: float = BUDGET) -> SimtReport:
     """Prove or refute the four properties of `kernel` within `budget` seconds of processor time.
 
-    `launches` are those of this kernel; of more than four, the first are taken.
+    `launches` are those of this kernel.
     """
     try:
         with deep_stack():
@@ -128,16 +127,13 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
     from tilecheck.verify import call_sites, contract, promotion
     from tilecheck.verify.findings import finding_of, same_value_places
-    from tilecheck.verify.prove import prove
+    from tilecheck.verify.launch_proofs import proofs_of
     from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
 
     usage = Usage(kernel)
-    wanted: list[Launch | None] = list(launches[:MOST_LAUNCHES])
-    if not wanted or kernel.track == "simt":
-        wanted = [None]
-    proofs = [prove(kernel, usage, launch, budget / len(wanted)) for launch in wanted]
+    proofs = proofs_of(kernel, usage, launches if kernel.track != "simt" else (), budget)
     verdicts: dict[Property, Answer] = {}
     for name in Property:
         answers = [proof.answers[name] for proof in proofs]
@@ -178,9 +174,9 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
         tuple(
-            Together(launch.span, first, second)
-            for launch, proof in zip(wanted, proofs, strict=True)
-            if launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
-            for first, second in launch.sharing()
+            Together(proof.launch.span, first, second)
+            for proof in proofs
+            if proof.launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
+            for first, second in proof.launch.sharing()
         ),
     )
