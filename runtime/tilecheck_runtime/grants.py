@@ -235,7 +235,7 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             if (
                 rule is not None
                 and (loan.number not in request.exempt or loan.state is State.REPEATING)
-                and (request.execution is None or loan.owner is not request.execution)
+                and not _in_order(loan, request)
                 and overlaps(loan.region, request.region)
             ):
                 broken.append((loan, rule))
@@ -243,6 +243,16 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             # Of several, what does not go away by waiting, and then the oldest.
             loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
             raise _conflict(request, loan, rule)
+
+
+def _in_order(loan: Loan, request: Request) -> bool:
+    """Whether both belong to one execution, whose work is in order by itself. What is moved away in its midst must have been
+    used through its owner: a partition that somebody may still have is not.
+    """
+    if request.execution is None or loan.owner is not request.execution:
+        return False
+    mine = frozenset() if request.actor is None else request.actor.ancestry
+    return request.access is not Access.MOVE or loan.lineage <= mine
 
 
 def _check_pair(first: Request, second: Request, by: str) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck_runtime import layout as lay
+from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
@@ -321,7 +322,7 @@ def cut_owned(tensor: Tensor, tile: tuple[Any, ...]) -> OwnedPartition:
     tensor._usable()
     shape = _tile(tensor, tile)
     tensor._writable()
-    return OwnedPartition(Tensor(tensor._move("`into_partition`"), tensor._loan), shape)
+    return OwnedPartition(Tensor(tensor._move("`into_partition`", execution=phase.execution()), tensor._loan), shape)
 
 
 def _tile(tensor: Tensor, given: tuple[Any, ...]) -> tuple[int, ...]:
