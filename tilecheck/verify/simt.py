@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tilecheck.diagnostic import Span, Witness
-from tilecheck.ir.kernel import Kernel
+from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.stack import deep_stack
 from tilecheck.verify.passed import as_passed
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Processor seconds per kernel.
 BUDGET = 10.0
+# A counter that starts no higher has room for a billion adds.
+_HALF_FULL = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class SimtReport:
     faults: tuple[Fault, ...] = ()
     same_value: tuple[Place, ...] = ()
     together: tuple[Together, ...] = ()
+    # What the assumptions say of the elements that array parameters hold at the start, in the grammar of `requires`.
+    starts: tuple[str, ...] = ()
 
     @property
     def annotated(self) -> bool:
@@ -158,6 +162,10 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     assumptions |= dict.fromkeys(f"the counter in `{name}` stays below 2**31" for name in small)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     assumptions |= dict.fromkeys(f"the counters in `{name}` do not wrap" for name in unwrapped)
+    params = {param.name for param in kernel.params if isinstance(param, TensorParam)}
+    starts = [f"{name} == 0" for name in zeroed if name in params]
+    starts += [f"{name} >= 0" for name in counters if name in params and name not in zeroed]
+    starts += [f"{name} <= {_HALF_FULL}" for name in sorted({*small, *unwrapped} & params - {*zeroed})]
     needed = [condition for answer in verdicts.values() for condition in answer.conditions]
     return SimtReport(
         kernel,
@@ -179,4 +187,5 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
             if proof.launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
             for first, second in proof.launch.sharing()
         ),
+        tuple(starts),
     )
