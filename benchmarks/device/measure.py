@@ -22,6 +22,9 @@ T = TypeVar("T")
 Run = Callable[[], object]
 
 ROUNDS = 21
+# How a configuration is picked: turns for each, and how many of them are measured again.
+FEW = 7
+FINALISTS = 4
 # More than any second-level cache; writing it takes the device longer than the host takes to submit a turn.
 FLUSHED = 256 << 20
 
@@ -148,27 +151,29 @@ class Bench:
         return again
 
     def quickest(self, item: str, build: Callable[[T], Any], configurations: Sequence[T]) -> tuple[T, Any]:
-        """The configuration whose launch is the quickest in a few turns, and its launch. Refused ones are named; raises
-        LookupError if all are.
+        """The configuration whose launch is the quickest, and its launch: a few turns each, and as many as a comparison
+        takes for the best of them. Refused ones are named; raises LookupError if all are.
         """
-        best: tuple[float, T] | None = None
+        left: list[tuple[float, T]] = []
         for configuration in configurations:
             try:
-                again = self.prepared(build(configuration))
+                left.append((self._alone(build(configuration), FEW), configuration))
             except TilecheckError as refused:
                 print(f"    {item}, {configuration}: {refused}", file=sys.stderr, flush=True)
-                continue
-            us = median(self.turns([again], 9)[0])
-            del again
-            if best is None or us < best[0]:
-                best = us, configuration
-        if best is None:
+        if not left:
             raise LookupError(f"{item}: no configuration was taken")
-        return best[1], self.prepared(build(best[1]))
+        left.sort(key=lambda one: one[0])
+        finals = [(self._alone(build(one), ROUNDS), one) for _, one in left[:FINALISTS]]
+        best = min(finals, key=lambda one: one[0])[1]
+        return best, self.prepared(build(best))
+
+    def _alone(self, op: Any, rounds: int) -> float:
+        """Microseconds of a launch, by the median of its turns."""
+        return median(self.turns([self.prepared(op)], rounds)[0])
 
     def fastest(self, runs: Sequence[Run]) -> Run:
-        """The quickest of a peer's own variants in a few turns."""
-        return min(zip(runs, self.turns(runs, 9), strict=True), key=lambda run: median(run[1]))[0]
+        """The quickest of a peer's own variants, with as many turns as ours get in the end."""
+        return min(zip(runs, self.turns(runs, ROUNDS), strict=True), key=lambda run: median(run[1]))[0]
 
     def tensors(self, *theirs: Any) -> list[Any]:
         """torch tensors as ours, without a copy."""
