@@ -214,6 +214,11 @@ class Program:
     def value(self, full: str) -> Value | None:
         """A kernel, a function with a contract or a literal constant behind a dotted name."""
         found = self.find(full)
+        for _ in range(_DEEPEST):
+            # Another file may call it differently: `scale = kernels.scale`.
+            if not isinstance(found, ir.Name | ir.Attr) or found.full in (None, full):
+                break
+            found = self.find(found.full or "")
         if isinstance(found, ir.Function):
             return self.callable(found)
         return Number(found.value) if isinstance(found, ir.Const) and found.known else None
