@@ -244,6 +244,7 @@ def test_what_the_driver_refuses_takes_no_part(monkeypatch: pytest.MonkeyPatch, 
 
     def refusing(op: tc.DeviceOp[Any]) -> object:
         if isinstance(op, LaunchOp) and op.grid == (4, 1, 1):
+            op.discard()
             raise DriverError("launch of `halve`", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested")
         return sync(op)
 
