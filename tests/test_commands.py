@@ -236,7 +236,7 @@ def test_explaining_a_file_lists_its_kernels() -> None:
 
 def test_resources_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.py").write_text(ROWS + KERNEL.replace("from numba import cuda\n", "from numba import cuda"))
-    monkeypatch.setattr("tilecheck_runtime.resources.find_spec", lambda name: None)
+    monkeypatch.setattr("tilecheck_runtime.backends.numba_cuda.installed.find_spec", lambda name: None)
     shown = invoke("explain", "k.py::double", "--resources", "--dim", "BM=64").stdout
     assert shown.splitlines()[-1].startswith("resources: not known, `numba-cuda` is not installed: `pip install")
     assert "thread-level kernel" in invoke("explain", "k.py::k", "--resources").stdout

@@ -14,6 +14,7 @@ import tilecheck as tc
 from tests import launch_kernels as k
 from tests.paper_driver import PaperDriver, on_paper
 from tilecheck_runtime import kernels
+from tilecheck_runtime.backends import faults
 
 pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
 
@@ -86,13 +87,13 @@ def test_a_check_that_fails_names_kernel_line_and_block(paper: PaperDriver, how:
     event = again._repeat if how != "run" else again._event
     (report,) = event._reports
     assert_line = inspect.getsourcelines(k.peek.fn)[1] + 3
-    ctypes.c_uint64.from_address(report.address).value = (assert_line << 32) + 3 + 1
+    ctypes.c_uint64.from_address(report.address).value = faults.code(assert_line, 3)
     with pytest.raises(tc.KernelStopped) as caught:
         again.wait()
     assert (caught.value.rule, caught.value.message) == ("device-assert", "assertion failed: not zero")
     assert caught.value.points[0].endswith(f"launch_kernels.py:{assert_line}: in `peek`, block (1, 1, 0)")
     # An index has no words of its own.
-    ctypes.c_uint64.from_address(report.address).value = ((assert_line - 1) << 32) + 1
+    ctypes.c_uint64.from_address(report.address).value = faults.code(assert_line - 1, 0)
     error = report.read()
     assert error is not None and error.rule == "out-of-bounds"
     assert error.message.endswith("of `peek`: `tile = x.partition(D16)[tc.block_id(0)]`")

@@ -19,6 +19,7 @@ from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import TileReport, check_kernel
 from tilecheck_runtime import kernels as library
+from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
@@ -125,6 +126,18 @@ def test_aligned_whole_tiles_move_16_bytes_at_a_time(kernels: ModuleType) -> Non
     assert ptx.count("ld.global.nc.v4.f32") == 2
     assert ptx.count("st.global.v4.f32") == 1
     assert not re.search(r"ld\.global\.(nc\.)?f32", ptx)
+
+
+@compiled
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
+def test_a_check_keeps_the_first_failing_block(kernels: ModuleType, capability: tuple[int, int]) -> None:
+    (case,) = [c for c in CASES if c.name == "gather_f32"]
+    code = lowered(report_of(kernels, case))
+    assert code.checks
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, capability)
+    assert re.search(r"atom\.(global\.)?max\.s64", ptx)
+    assert (first := faults.code(20, 4)) == max(faults.code(30, 7), first, faults.code(21, 4), 0)
+    assert faults.decoded(first) == (20, 4) and faults.decoded(0) is None
 
 
 @compiled

@@ -179,7 +179,7 @@ def test_a_check_notes_its_line_and_turns_stores_off(kernels: ModuleType) -> Non
     lowered = lower(report_of(kernels, case("gather_f32")))
     assert lowered.checks
     assert lowered.parameters[-1] == "fault"
-    assert "ct.scatter(fault, 0," in lowered.source
+    assert "ct.atomic_max(fault, 0," in lowered.source
     assert "if ok:" in lowered.source
 
 

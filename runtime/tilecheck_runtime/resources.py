@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Final, NoReturn
 
 from tilecheck.ir.kernel import Access, Kernel, TensorParam
@@ -22,6 +21,7 @@ from tilecheck.surface.dtypes import DTYPES
 from tilecheck.symbolic.linear import Atom, Unresolved
 from tilecheck.verify.tile import Argument, TileReport, check_kernel
 from tilecheck.verify.tile_dtypes import either, open_dtypes
+from tilecheck_runtime.backends.numba_cuda import installed
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.specialise import Key, TensorKey
 
@@ -72,10 +72,10 @@ class Taken:
 
 def missing() -> str | None:
     """What this machine lacks for compiling, None if nothing."""
-    for module, package in (("numba_cuda", "numba-cuda"), ("cuda", "cuda-python")):
-        if find_spec(module) is None:
-            return f'`{package}` is not installed: `pip install "tilecheck[cuda]"` brings the compiler'
-    return None
+    lacking = installed.missing()
+    return (
+        None if lacking is None else f'{lacking} is not installed: `pip install "tilecheck[cuda]"` brings the compiler'
+    )
 
 
 def capability_of(architecture: str) -> tuple[int, int]:

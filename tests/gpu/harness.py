@@ -17,6 +17,7 @@ from tilecheck.interp import tile as interpreter
 from tilecheck.interp.arguments import TensorArgument, TileMap
 from tilecheck.ir.kernel import ScalarParam, TensorParam
 from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered
 from tilecheck_runtime.backends.numba_cuda.lower import lower as lower_numba
@@ -153,7 +154,7 @@ def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[s
     packed = function.pack(code.formats, [*values, *call.grid, on.record])
     packed.launch((call.grid[0] * call.grid[1] * call.grid[2], 1, 1), (code.threads, 1, 1), code.shared, on.stream)
     found = on.results()
-    assert on.fault() == 0, f"a check failed at line {on.fault() >> 32}"
+    assert on.fault() == 0, f"a check failed: (line, block) is {faults.decoded(on.fault())}"
     return found
 
 
@@ -205,5 +206,5 @@ def with_tile_ir(device: Device, call: Call) -> dict[str, Array]:
     grid = (-(-prod(call.grid) // 2), 1, 1) if lowered.walks else call.grid
     function.pack(formats, values).launch(grid, (1, 1, 1), 0, on.stream)
     found = on.results()
-    assert on.fault() == 0, f"a check failed at line {on.fault() >> 32}"
+    assert on.fault() == 0, f"a check failed: (line, block) is {faults.decoded(on.fault())}"
     return found

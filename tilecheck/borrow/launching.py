@@ -89,7 +89,8 @@ def _spelled(callee: ir.Expr) -> str:
 def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
     """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
-    launch = Launch(kernel, args, node.span, low.loops > 0, low.set_anew(), low.number, low.known, low.tested)
+    known = (low.number, low.known, low.tested, low.is_given)
+    launch = Launch(kernel, args, node.span, low.loops > 0, low.set_anew(), *known)
     faults = list(check_launch(launch))
     low.faults.extend(faults)
     opened = open_launch(launch)

@@ -11,12 +11,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from tilecheck.cli import terminal
 
+_COMPILING = ("numba", "numba-cuda", "cuda-core", "cuda-bindings")
 _NEEDED = ("click", "libcst", "ml-dtypes", "numpy", "platformdirs", "rich", "typing-extensions", "z3-solver")
 
 
@@ -80,7 +82,7 @@ def _mypy() -> Iterator[Fact]:
 
 def _cuda() -> Iterator[Fact]:
     yield Fact("ok", "the `cpu` backend needs nothing else")
-    for package in ("numba", "numba-cuda", "cuda-core", "cuda-bindings"):
+    for package in _COMPILING:
         found = _installed(package)
         if found is None:
             yield Fact("missing", f"{package} is not installed", 'pip install "tilecheck[cuda]"')
@@ -89,6 +91,9 @@ def _cuda() -> Iterator[Fact]:
     numpy = _installed("numpy")
     if _installed("numba-cuda") is not None and numpy is not None and _numbers(numpy) >= (2, 5):
         yield Fact("missing", f"numba-cuda does not import with numpy {numpy}", 'pip install "numpy<2.5"')
+    if all(_installed(package) is not None for package in _COMPILING):
+        for library in import_module("tilecheck_runtime.backends.numba_cuda.installed").lacking():
+            yield Fact("missing", f"{library} is not installed", 'pip install "tilecheck[cuda]", or a CUDA toolkit')
     yield from _device()
     yield from _tile_ir()
 

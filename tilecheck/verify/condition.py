@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilecheck.symbolic.smt_nodes import Term
+from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_read import show
 from tilecheck.symbolic.smt_terms import conj, ge
 
@@ -53,9 +53,10 @@ def equalities(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def unique(candidates: Iterator[Condition]) -> Iterator[Condition]:
-    """The candidates that say something, each once."""
+    """The candidates that say something about the launch, not about one of its threads, each once."""
     seen: set[Term] = set()
     for condition in candidates:
-        if condition.term not in seen and condition.term.kind not in ("true", "false"):
+        whole = condition.term.kind not in ("true", "false") and condition.term.level is Level.GRID
+        if whole and condition.term not in seen:
             seen.add(condition.term)
             yield condition

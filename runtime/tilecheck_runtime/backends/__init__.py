@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
@@ -243,7 +244,7 @@ def default() -> Backend:
         return CPU
     try:
         return _cuda()
-    except (NoDevice, ImportError) as reason:
+    except NoDevice as reason:
         if wanted == "cuda":
             raise UsageError(f"no GPU can be used: {reason}", "`tilecheck doctor` says what is missing") from None
         return CPU
@@ -251,9 +252,13 @@ def default() -> Backend:
 
 def _cuda() -> Backend:
     # The driver is asked first: it is the cheaper question, and numba's import is slow.
-    from tilecheck_runtime.driver import Device
+    from tilecheck_runtime.driver import Device, NoDevice
 
     Device.open()
-    from tilecheck_runtime.backends.cuda import device
-
-    return device()
+    try:
+        cuda = import_module("tilecheck_runtime.backends.cuda")
+    # numba-cuda falls over names that a newer NumPy has no more.
+    except (ImportError, AttributeError) as error:
+        raise NoDevice(f"numba-cuda does not import: {error}") from None
+    backend: Backend = cuda.device()
+    return backend

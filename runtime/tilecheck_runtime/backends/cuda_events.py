@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilecheck.ir.kernel import Assert, Const, Kernel, Node, OpCall, walk
-from tilecheck_runtime.backends import Event, Grid
+from tilecheck_runtime.backends import Event, Grid, faults
 from tilecheck_runtime.driver import DriverError
 from tilecheck_runtime.errors import KernelStopped
 from tilecheck_runtime.sites import place
@@ -121,10 +121,8 @@ class CUDAEvent:
 
 
 class Report:
-    """A fault record of one launch of `kernel`: 8 page-locked bytes, (line << 32) + block + 1, 0 while all is well.
-
-    Every block that fails writes it, so it names one of them, the last one to write; blocks are counted along the first
-    axis of `grid` first.
+    """A fault record of one launch of `kernel`: 8 page-locked bytes, see `faults.py`; blocks are counted along the first axis
+    of `grid` first.
     """
 
     def __init__(self, device: CUDADevice, kernel: Kernel, grid: Grid) -> None:
@@ -137,10 +135,10 @@ class Report:
     def read(self) -> KernelStopped | None:
         """The error of the check that failed since the last reading."""
         word = ctypes.c_uint64.from_address(self.address)
-        code, word.value = word.value, 0
-        if code == 0:
+        failure, word.value = faults.decoded(word.value), 0
+        if failure is None:
             return None
-        line, block = code >> 32, (code & 0xFFFFFFFF) - 1
+        line, block = failure
         x, y, _ = self._grid
         failed = next((node for node in walk(*self._kernel.body) if _asserts(node, line)), None)
         path = self._kernel.path if failed is None else failed.span.path

@@ -16,15 +16,17 @@ from typing import Any
 
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends import generated
+from tilecheck_runtime.backends.numba_cuda import installed, ordering
 from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
 class CompileFailed(Exception):
-    """numba-cuda or the assembler refused a kernel; of generated code `source` is the text."""
+    """numba-cuda or the assembler refused a kernel; of generated code `source` is the text. `way_out` is what may help."""
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, way_out: str | None = None) -> None:
         super().__init__(f"`{name}` does not compile: {reason}")
         self.source = ""
+        self.way_out = way_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def compile_ptx(
     if accelerated:
         # numba takes a compute capability, which has no such letter.
         ptx = re.sub(r"^(\.target sm_\d+)\b", r"\1a", ptx, flags=re.MULTILINE)
-    return ptx, entry
+    return ordering.by_need(ptx), entry
 
 
 def numba_ptx(
@@ -91,7 +93,11 @@ def numba_ptx(
     *,
     resident: int = 1,
 ) -> tuple[str, str]:
-    """The PTX of a kernel function for a numba signature, and its entry symbol; kept if `TILECHECK_SOURCES` says so."""
+    """The PTX of a kernel function for a numba signature, and its entry symbol; kept if `TILECHECK_SOURCES` says so.
+
+    Raises `CompileFailed`, and UsageError where a library of the compiler is missing.
+    """
+    installed.refuse_missing(function.__name__)
     from numba import cuda
 
     kept = generated.folder()
@@ -135,7 +141,7 @@ def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool =
         linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
         image = bytes(linker.link("cubin").code)
     except nvJitLinkError as error:
-        raise CompileFailed("the PTX", _reason(str(error))) from error
+        raise CompileFailed("the PTX", _reason(str(error)), "use smaller tiles") from error
     said = linker.get_info_log()
     return image, Resources(*(sum(map(int, re.findall(words, said))) for words in _SAID))
 

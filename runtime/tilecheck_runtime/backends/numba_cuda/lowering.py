@@ -32,7 +32,9 @@ from tilecheck.ir.types import (
 )
 from tilecheck.ops.row import operators
 from tilecheck.verify.tile import TileReport
+from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, statements, tiles, warpgroup
+from tilecheck_runtime.backends.numba_cuda.anew import Recipes
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, arrived
@@ -68,6 +70,7 @@ class Lowering:
         threads: int | None,
         depth: Depth,
         warpgroups: bool,
+        capability: tuple[int, int],
     ) -> None:
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
@@ -80,6 +83,7 @@ class Lowering:
             if access.rung == "in-place":
                 self.in_place.setdefault(access.node, []).append(access.axis)
         self.depth = depth
+        self.capability = capability
         search = Search(self.kernel, self.types, facts)
         stagings = find_stagings(search, self.kernel) if depth.stages else ()
         standing = find_standing(search, self.kernel, stagings)
@@ -96,6 +100,7 @@ class Lowering:
         self._places: dict[str, str] = {}
         self._renamed: dict[str, str] = {}
         self.out = Writer()
+        self.recipes = Recipes()
         self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
         self.own: dict[str, tuple[int, ...]] = {}
@@ -318,9 +323,9 @@ class Lowering:
         """Leave the kernel unless `test` holds, with `line` and the block in the fault record."""
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
-            # Any failing block may be the one that is reported, so a plain 8-byte store is enough.
             record = builder.inttoptr(args[0][0], ir.PointerType(I64))
-            builder.store(builder.or_(builder.shl(args[1][0], I64(32)), builder.add(args[2][0], I64(1))), record)
+            failed = builder.sub(I64(faults.MOST), builder.or_(builder.shl(args[2][0], I64(32)), args[1][0]))
+            builder.atomic_rmw("max", record, failed, "monotonic")
             return ()
 
         self.checks = True

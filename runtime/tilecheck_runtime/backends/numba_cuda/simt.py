@@ -98,9 +98,10 @@ class SimtProgram:
         try:
             function = erased(self.function, self.dims, element)
             ptx, entry = numba_ptx(function, types.void(*kinds), threads, self.device.capability)
+            image, _ = link([ptx], self.device.capability)
         except CompileFailed as error:
             raise LaunchRefused(f"numba-cuda does not compile `{self.kernel.name}`: {error}") from error
-        loaded = self.device.load(link([ptx], self.device.capability)[0], entry)
+        loaded = self.device.load(image, entry)
         if self.shared + loaded.shared_bytes > self.device.limits.shared_opt_in:
             raise LaunchRefused(
                 f"`{self.kernel.name}` needs {self.shared} + {loaded.shared_bytes} bytes of shared memory a block, "

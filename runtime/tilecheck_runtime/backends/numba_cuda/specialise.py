@@ -127,7 +127,7 @@ def compile_for(report: TileReport, key: Key, capability: tuple[int, int]) -> tu
         raise LaunchRefused(
             f"`{report.kernel.name}` does not compile for sm_{capability[0]}{capability[1]} with {lowered.threads} threads a "
             f"block: {error}",
-            "use smaller tiles",
+            error.way_out,
         ) from error
     return lowered, binary
 

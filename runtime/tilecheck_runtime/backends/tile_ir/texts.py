@@ -34,6 +34,7 @@ from tilecheck.ir.types import (
 )
 from tilecheck.verify.tile import TileReport
 from tilecheck.verify.tile_report import CHECKED
+from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.generated import Indented
 from tilecheck_runtime.backends.tile_ir.words import ASSERTING, PADDING, NoLowering
 
@@ -162,7 +163,7 @@ class Texts(Indented):
         """Note `line` and the block once, and turn later stores of the block off, unless `test` holds."""
         with self.block(f"if ok & ct.bitwise_not({test}):"):
             number = f"{self.bid(0)} + ct.num_blocks(0) * ({self.bid(1)} + ct.num_blocks(1) * ct.bid(2))"
-            self.line(f"ct.scatter(fault, 0, ct.astype({number}, ct.int64) + {(line << 32) + 1})")
+            self.line(f"ct.atomic_max(fault, 0, {faults.code(line, 0)} - ct.astype({number}, ct.int64) * {1 << 32})")
             self.line("ok = False")
 
     def padding(self, pad: object, call: OpCall) -> str:
