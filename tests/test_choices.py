@@ -17,7 +17,6 @@ KERNEL = "@cuda.jit\ndef k(a, n):\n    i = cuda.grid(1)\n    b = {view}\n    {gu
         ("a[:n]", "if 0 <= i < n: ", "i", ("a.size >= n",)),
         ("a[4:]", "", "i", ("a.size >= blockDim.x * gridDim.x + 4",)),
         ("a[:-1]", "", "i", ("a.size >= blockDim.x * gridDim.x + 1",)),
-        ("a[2:n]", "if i < n - 2: ", "i", ("a.size >= n",)),
     ],
 )
 def test_conditions_on_slices_are_readable(view: str, guard: str, index: str, asked: tuple[str, ...]) -> None:

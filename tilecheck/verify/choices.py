@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tilecheck.symbolic.smt_nodes import Term
 from tilecheck.symbolic.smt_read import subterms
-from tilecheck.symbolic.smt_terms import conjuncts, linear_parts, neg, num, scale, substitute, total
+from tilecheck.symbolic.smt_terms import ZERO, neg, substitute
 from tilecheck.verify.condition import Condition, at_least
 
 _MOST_OUTCOMES = 8
@@ -42,7 +42,11 @@ def outcomes(condition: Condition) -> Iterator[tuple[Condition, ...]]:
                 yield tuple(dict.fromkeys(each for each in stated if each is not None))
             continue
         cond, then, other = choice.parts
-        for fact, value in ((neg(cond), other), (cond, then)):
+        sides = [(neg(cond), other), (cond, then)]
+        if len(cond.symbols) > 1 and other.kind != "const":
+            # The smaller of an extent and a bound: launches keep bounds below extents.
+            sides.reverse()
+        for fact, value in sides:
             if fact.kind != "false" and neg(fact) not in facts:
                 known = facts if fact.kind == "true" or fact in facts else (*facts, fact)
                 stack.append((substitute(term, {}, {choice: value}), known))
@@ -54,9 +58,6 @@ def _innermost(choice: Term) -> bool:
 
 def _comparison(fact: Term) -> Condition | None:
     """`left >= right` with nothing negative on either side, None for what is no such comparison."""
-    if fact.kind != "ge" or len(conjuncts(fact)) != 1:
+    if fact.kind != "ge":
         return None
-    const, parts = linear_parts(fact.parts[0])
-    left = total([num(max(const, 0)), *(scale(atom, weight) for atom, weight in parts if weight > 0)])
-    right = total([num(max(-const, 0)), *(scale(atom, -weight) for atom, weight in parts if weight < 0)])
-    return at_least(left, right)
+    return at_least(fact.parts[0], ZERO)
