@@ -135,11 +135,14 @@ def pointwise(name: str, dtype: str, size: int) -> None:
     close(z, meaning(*wide(*inputs), *scalars), dtype)
 
 
+LONG = 16384
+
+
 def whole_rows(name: str, dtype: str, shape: tuple[int, int], lanes: int) -> None:
     """Kernels whose tile is whole rows of `lanes` lanes."""
     x, r, w, b = values(*shape, dtype=dtype), values(*shape, 1, dtype=dtype)[..., 0].copy(), *_weights(shape[1], dtype)
     z, s = empty(*shape, dtype=dtype), empty(*shape, dtype=dtype)
-    tile = (2, lanes)
+    tile = (1 if lanes == LONG else 2, lanes)
     a, c, d, e = wide(x, r, w, b)
     match name:
         case "softmax":
@@ -306,6 +309,8 @@ def _cases() -> Iterator[tuple[str, str, str, Callable[[], None]]]:
         for name in ("softmax", "rms_norm", "add_rms_norm", "layer_norm"):
             for shape, lanes in (((4, 64), 64), ((3, 48), 48), ((5, 50), 64)):
                 yield name, dtype, f"{shape} in {lanes}", partial(whole_rows, name, dtype, shape, lanes)
+            # More rows than multiprocessors, and long enough ones that blocks fetch for those after them.
+            yield name, dtype, f"(140, {LONG})", partial(whole_rows, name, dtype, (140, LONG), LONG)
         for name in (*REDUCTIONS, "row_argmax"):
             for shape in ((4, 64), (7, 77), (5, 20)):
                 yield name, dtype, f"{shape}", partial(reduced_rows, name, dtype, shape)

@@ -214,6 +214,25 @@ def test_owned_partitions_travel_through_ops() -> None:
     assert refused(zp.unpartition).rule == "use-after-move"
 
 
+def test_parts_of_a_run_that_happens_are_not_dropped(recwarn: pytest.WarningsRecorder) -> None:
+    tc.value((1, 2)).unzip()[0].sync()
+    one, _ = tc.value((1, 2)).unzip()
+    del _
+    one.map(str).run().wait()
+    given_up, _ = tc.value((1, 2)).unzip()
+    given_up.discard()
+    del one, _, given_up
+    gc.collect()
+    assert not recwarn.list
+
+
+def test_parts_that_nobody_runs_are_told_once() -> None:
+    with pytest.warns(tc.DroppedOpWarning, match="`unzip` was built and never run") as told:
+        tc.value((1, 2)).unzip()
+        gc.collect()
+    assert len(told) == 1
+
+
 def test_shared_and_unzipped_ops_run_their_source_once() -> None:
     hits: list[int] = []
     source = tc.value(1).map(lambda v: hits.append(v) or v).shared()

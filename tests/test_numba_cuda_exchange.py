@@ -49,11 +49,11 @@ def test_registers_in_place_hold_the_elements_that_a_broadcast_wants(shape: tupl
     assert seen > 3
 
 
-def layer_norm(rows: int, width: int) -> Lowered:
+def layer_norm(rows: int, width: int, capability: tuple[int, int] = (9, 0)) -> Lowered:
     report = checked_for(library.layer_norm, {"BM": rows, "BN": width, "N": width}, "f32")
     shapes = {"z": (4096, width), "x": (4096, width), "w": (width,), "b": (width,)}
     facts = {name: Facts.of("f32", 256, shape, (*shape[1:], 1)) for name, shape in shapes.items()}
-    return lower(report, facts, capability=(9, 0))
+    return lower(report, facts, capability=capability)
 
 
 def test_weights_and_statistics_of_rows_need_no_exchange() -> None:
@@ -64,7 +64,7 @@ def test_weights_and_statistics_of_rows_need_no_exchange() -> None:
 @compiled
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
 def test_fewer_resident_blocks_rather_than_spilled_registers(capability: tuple[int, int]) -> None:
-    code = layer_norm(1, 16384)
+    code = layer_norm(1, 16384, capability)
     binary = build(
         code.name, code.source, code.namespace, code.identity, code.formats, code.threads, capability,
         blocks_per_multiprocessor=4,

@@ -17,7 +17,7 @@ import pytest
 import tilecheck as tc
 from tests import launch_kernels as k
 from tilecheck import Dyn, Mut, Shared, Tensor, f32
-from tilecheck_runtime import calls, partition
+from tilecheck_runtime import calls, partition, tensor, views
 from tilecheck_runtime.seat import Recent
 
 SIZE = 32
@@ -45,7 +45,9 @@ def the_long_way() -> Iterator[None]:
     """Nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition, "_known", lambda slot, asked: None)
-        patch.setattr(partition, "renew", lambda request, by, loan: False)
+        patch.setattr(partition, "renew", lambda request, by, loan, view: False)
+        patch.setattr(tensor, "known", lambda viewed, asked: None)
+        patch.setattr(views, "_remembered", lambda viewed, asked: None)
         patch.setattr(Recent, "again", lambda *given, **named: False)
         patch.setattr(calls, "_quick", lambda *given: None)
         yield
@@ -80,14 +82,20 @@ class Program:
         if self.pieces and self.rng.random() < 0.2:
             kept = self.any(self.pieces)
             return lambda: kept
-        tensor, tile = self.tensor(), self.rng.choice([8, 8, 8, 16])
-        return lambda: tensor.partition(tile)
+        tensor, tile = self.source(), self.rng.choice([8, 8, 8, 16])
+        return lambda: tensor().partition(tile)
+
+    def source(self) -> Callable[[], Any]:
+        """What gives a tensor, or a view that is taken anew each time."""
+        whole, low = self.tensor(), self.rng.randrange(0, SIZE, 8)
+        how = self.rng.choice([0, 0, 0, 1, 1, 2, 3])
+        return [lambda: whole, lambda: whole[low:], lambda: whole[:16], lambda: whole.reshape(-1)][how]
 
     def call(self) -> tuple[int, Callable[[], tuple[Any, ...]]]:
         """A kernel, and what gives its arguments."""
-        out, first, second = self.output(), self.any(self.tensors), self.any(self.tensors)
+        out, first, second = self.output(), self.source(), self.source()
         which, value = self.rng.choice([0, 0, 1, 2]), float(self.rng.randrange(3))
-        return which, lambda: (out(), *([value] if which == 2 else [first, second][: which + 1]))
+        return which, lambda: (out(), *([value] if which == 2 else [get() for get in (first, second)[: which + 1]]))
 
     def rest(self) -> None:
         """Wait for the earliest first: of launches that come again, the last one to be waited for ends the borrows of all."""
@@ -99,8 +107,8 @@ class Program:
         """One step; what it gives is part of the answer."""
         kernels = (k.move, k.plus, k.fill)
         match self.rng.choices(
-            ["sync", "run", "launcher", "build", "go", "wait", "rest", "read", "write", "view", "keep", "graph", "replay", "forget", "done"],
-            [34, 10, 14, 3, 6, 12, 8, 5, 5, 3, 3, 1, 4, 8, 4],
+            ["sync", "run", "launcher", "build", "go", "wait", "rest", "read", "write", "view", "derive", "keep", "graph", "replay", "forget", "done"],
+            [34, 10, 14, 3, 6, 12, 8, 5, 5, 3, 2, 3, 1, 4, 8, 4],
         )[0]:  # fmt: skip
             case "sync":
                 self.rest()
@@ -134,8 +142,10 @@ class Program:
             case "view":
                 low = self.rng.randrange(0, SIZE, 8)
                 self.views.append(self.any(self.tensors)[low:])
+            case "derive":
+                self.views.append(self.source()()[0:8] if self.rng.random() < 0.5 else self.output()().unpartition())
             case "keep":
-                self.pieces.append(self.tensor().partition(8))
+                self.pieces.append(self.source()().partition(8))
             case "graph":
                 which, args = self.call()
                 self.graphs.append(kernels[which](*args()).graph(self.streams[0]))
@@ -193,8 +203,8 @@ def test_both_ways_agree() -> None:
 
 
 def test_the_quick_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = {"quick": 0, "known": 0}
-    quick, known = calls._quick, partition._known
+    taken = {"quick": 0, "known": 0, "view": 0}
+    quick, known, view = calls._quick, partition._known, views.known
 
     def counted_quick(*given: Any) -> Any:
         op = quick(*given)
@@ -206,8 +216,14 @@ def test_the_quick_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         taken["known"] += form is not None
         return form
 
+    def counted_view(*given: Any) -> Any:
+        found = view(*given)
+        taken["view"] += found is not None
+        return found
+
+    monkeypatch.setattr(tensor, "known", counted_view)
     monkeypatch.setattr(calls, "_quick", counted_quick)
     monkeypatch.setattr(partition, "_known", counted_known)
     for seed in range(20):
         answers(seed)
-    assert taken["quick"] > 20 and taken["known"] > 100
+    assert taken["quick"] > 20 and taken["known"] > 100 and taken["view"] > 20, taken

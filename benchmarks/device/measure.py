@@ -158,7 +158,7 @@ class Bench:
             except TilecheckError as refused:
                 print(f"    {item}, {configuration}: {refused}", file=sys.stderr, flush=True)
                 continue
-            us = median(self.turns([again], 5)[0])
+            us = median(self.turns([again], 9)[0])
             del again
             if best is None or us < best[0]:
                 best = us, configuration
@@ -168,7 +168,7 @@ class Bench:
 
     def fastest(self, runs: Sequence[Run]) -> Run:
         """The quickest of a peer's own variants in a few turns."""
-        return min(zip(runs, self.turns(runs, 5), strict=True), key=lambda run: median(run[1]))[0]
+        return min(zip(runs, self.turns(runs, 9), strict=True), key=lambda run: median(run[1]))[0]
 
     def tensors(self, *theirs: Any) -> list[Any]:
         """torch tensors as ours, without a copy."""

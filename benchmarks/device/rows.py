@@ -23,17 +23,31 @@ WHOLE: dict[int, tuple[Configuration, ...]] = {
         ((4, 4096), {}),
         ((1, 4096), {"num_warps": 8}),
         ((2, 4096), {"num_warps": 16}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 12}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 8}),
+        ((2, 4096), {"num_warps": 4, "occupancy": 6}),
+        ((1, 4096), {"num_warps": 16, "occupancy": 4}),
     ),
-    16384: (((1, 16384), {}), ((1, 16384), {"num_warps": 16}), ((1, 16384), {"num_warps": 8, "occupancy": 2})),
+    16384: (
+        ((1, 16384), {}),
+        ((1, 16384), {"num_warps": 16}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 1}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 2}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 3}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 4}),
+    ),
 }
 STEPS = {
-    4096: WHOLE[4096],
+    4096: (*WHOLE[4096], ((1, 4096), {"num_warps": 4, "occupancy": 6}), ((1, 4096), {"num_warps": 8, "occupancy": 5})),
     16384: (
         *WHOLE[16384],
         ((1, 4096), {}),
         ((4, 4096), {}),
         ((1, 4096), {"num_warps": 8}),
+        ((1, 4096), {"num_warps": 16}),
         ((1, 8192), {"num_warps": 8}),
+        ((1, 8192), {"num_warps": 4, "occupancy": 4}),
+        ((1, 8192), {"num_warps": 16, "occupancy": 3}),
     ),
 }
 TARGETS = {"copy": 0.95, "triton": 1.0}
@@ -117,7 +131,7 @@ def _triton(bench: Bench, name: str, out: Any, x: Any, w: Any, b: Any) -> Run | 
         "layer_norm": (out, x, w, b, columns, EPS),
     }[name]
     choices = triton_peers.launches(getattr(triton_peers, name), x.shape[0], columns, *arguments)
-    times = [median(own) for own in bench.turns(list(choices.values()), 5)]
+    times = [median(own) for own in bench.turns(list(choices.values()), 9)]
     best: Run = list(choices.values())[times.index(min(times))]
     bench.close(f"triton {name}", out, _wanted(bench.torch, name, x.double(), w.double(), b.double()), 3e-3)
     return best

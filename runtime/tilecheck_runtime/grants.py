@@ -89,24 +89,28 @@ def stand(requests: Sequence[Request], by: str, standing: Standing, owner: Runne
                 loan.ledger.unsettle(loan.region)
             else:
                 loan.ledger.unsettle(loan.region, standing.number or 0, borrows=False)
+            if loan.exclusive:
+                # A view that comes again later has to be ended by the rounds after it, unless they are its own.
+                loan.ledger.unsettle_views(loan.region, loan.lineage)
         standing.stands = True
         for loan in loans:
             loan.ledger.stand(loan.region, standing)
         return before(loans, owner)
 
 
-def renew(request: Request, by: str, loan: Loan) -> bool:
+def renew(request: Request, by: str, loan: Loan, view: Standing | None = None) -> bool:
     """Grant `request` as a new exclusive borrow that goes on as `loan`, since those who had that have ended or are about to.
     False, and nothing done, if somebody else has ended it. Raises BorrowError for a conflict.
 
-    Nothing is entered, so the leaves of launches stand unless it ends what they may rest on.
+    Nothing is entered, so the leaves of launches stand unless it ends what they may rest on, and so does that of the `view`
+    that is borrowed.
     """
     with LOCK:
         if loan.ended is not None:
             return False
         check((request,), by)
         ended = _end_idle(request, by, spared=loan)
-        request.ledger.unsettle(request.region, launches=ended)
+        request.ledger.unsettle(request.region, launches=ended, spared=view)
         loan.site = here()
         return True
 
@@ -219,7 +223,7 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
                 _check_pair(first, second, by)
     for request in requests:
         ledger = request.ledger
-        loans = ledger.still()
+        loans = ledger.still(request.region)
         if request.access in BY_HOST:
             loans += ledger.running()
         broken: list[tuple[Loan, str]] = []
@@ -231,7 +235,7 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             if (
                 rule is not None
                 and (loan.number not in request.exempt or loan.state is State.REPEATING)
-                and (request.execution is None or loan.owner is not request.execution)
+                and not _in_order(loan, request)
                 and overlaps(loan.region, request.region)
             ):
                 broken.append((loan, rule))
@@ -239,6 +243,16 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
             # Of several, what does not go away by waiting, and then the oldest.
             loan, rule = min(broken, key=lambda found: (found[0].state is State.RUNNING, found[0].number))
             raise _conflict(request, loan, rule)
+
+
+def _in_order(loan: Loan, request: Request) -> bool:
+    """Whether both belong to one execution, whose work is in order by itself. What is moved away in its midst must have been
+    used through its owner: a partition that somebody may still have is not.
+    """
+    if request.execution is None or loan.owner is not request.execution:
+        return False
+    mine = frozenset() if request.actor is None else request.actor.ancestry
+    return request.access is not Access.MOVE or loan.lineage <= mine
 
 
 def _check_pair(first: Request, second: Request, by: str) -> None:
@@ -277,7 +291,7 @@ def _end_idle(request: Request, by: str, spared: Loan | None = None) -> bool:
     """End the idle loans that `request` excludes, but for `spared` and those that nobody has; whether there were any."""
     kept = frozenset() if request.actor is None else request.actor.ancestry
     found = False
-    for loan in request.ledger.still():
+    for loan in request.ledger.still(request.region):
         if loan.state is not State.IDLE or loan is spared or loan.number in kept:
             continue
         if overlaps(loan.region, request.region) and not loan.vacant:

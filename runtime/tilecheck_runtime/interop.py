@@ -28,6 +28,7 @@ from tilecheck_runtime.ledger import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
+from tilecheck_runtime.views import spoil, take
 
 KDLCPU, KDLCUDA = 1, 2
 # The first version that can say "read only".
@@ -82,6 +83,7 @@ def lend(
     # over, so there is nothing for the other library's stream to wait for.
     tensor._access(Access.READ if told else Access.WRITE)
     request = elements.request(Access.SHARE if told else Access.EXCLUDE, tensor._loan)
+    spoil(tensor)
     (loan,) = hold((request,), "another library's array", State.LENT)
     if on_host:
         return _capsule(np.asarray(_LentOnHost(array(elements.strided()), loan, elements.memory, told)), max_version)
@@ -107,7 +109,7 @@ def from_dlpack(owner: Any) -> Tensor:
     dtype, negative strides and writable elements that share memory.
     """
     if isinstance(owner, Tensor):
-        return owner._view(owner._elements)
+        return take(owner, owner._elements)
     here = default()
     if here.name != "cpu":
         from tilecheck_runtime.backends.cuda_interop import borrowed_from

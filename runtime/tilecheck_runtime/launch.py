@@ -153,7 +153,8 @@ class LaunchOp(DeviceOp[Tensors]):
         work = plan.work(grid)
         value = super()._evaluate(execution)
         check_elements(plan, grid, execution)
-        execution.submit(work, plan)
+        # Work in flight needs the memory, and no handle: who takes the same view again has the borrow of the one before.
+        execution.submit(work, plan if execution.records else tuple(a.elements.allocation for a in plan.tensors))
         return value
 
 

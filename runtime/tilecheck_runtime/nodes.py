@@ -194,7 +194,7 @@ def _chain(last: ToHost | Apply | Unpartition, execution: Execution) -> Any:
 
 def _apply(node: Apply, value: Any, execution: Execution) -> Any:
     execution.settle()
-    with phase.calling():
+    with phase.calling(execution):
         result = node.function(value)
     if not node.chains:
         return result

@@ -174,7 +174,8 @@ class DeviceOp(Unique, Generic[R]):
         if count is None:
             raise OpError("`unzip` cannot see how many items the value has", "say so: `op.unzip(2)`")
         cell = Cell(self._join("unzip"))
-        return tuple(DeviceOp("`unzip`", Part(cell, i)) for i in range(count))
+        whole: DeviceOp[Any] = DeviceOp("`unzip`", Part(cell, None))
+        return tuple(_PartOp(whole, cell, i) for i in range(count))
 
     # ---- launches
 
@@ -316,6 +317,25 @@ class _SharedOp(DeviceOp[R]):
 
     def _pending(self) -> bool:
         return isinstance(self._node, Part) and not self._node.cell.ran and not self._attempted
+
+
+class _PartOp(DeviceOp[R]):
+    """One of several that share the run of `whole`, which is neglected if none of them is run or used."""
+
+    def __init__(self, whole: DeviceOp[Any], cell: Cell, index: int) -> None:
+        super().__init__("`unzip`", Part(cell, index))
+        self._whole = whole
+
+    @property
+    def _plain(self) -> bool:
+        return True
+
+    def _take(self, by: str, life: Life) -> None:
+        super()._take(by, life)
+        self._whole._life = life
+
+    def _pending(self) -> bool:
+        return False
 
 
 # ---- ops to start from

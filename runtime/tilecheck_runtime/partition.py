@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck_runtime import layout as lay
+from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
@@ -74,6 +75,8 @@ class Slot(Standing):
     def __init__(self, loan: Loan) -> None:
         super().__init__(None)
         self.loan = loan
+        # Whether a tensor was derived from it: the borrow of a view is not handed on then.
+        self.spoiled = False
         self.forms: dict[Any, Form] = {}
         self.live: list[weakref.ref[Partition]] = []
         self._sweep_at = SWEEP
@@ -206,6 +209,8 @@ class Partition(Unique):
 
         if self._loan is None:
             return Tensor(self._elements)
+        if self._slot is not None:
+            self._slot.spoiled = True
         request = self._elements.request(Access.SHARE, self._loan, execution=execution)
         return Tensor(self._elements, borrow(request, "a view"))
 
@@ -284,8 +289,11 @@ def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
     with LOCK:
         request = elements.request(Access.EXCLUDE, tensor._loan)
         slot = tensor._slot
-        if slot is None or not renew(request, "a partition", slot.loan):
+        seen = tensor._seen
+        if slot is None or not renew(request, "a partition", slot.loan, seen):
             slot = tensor._slot = Slot(borrow(request, "a partition"))
+            if seen is not None:
+                seen.slot = slot
         slot.retire()
         slot.stands = True
         request.ledger.stand(request.region, slot)
@@ -314,7 +322,7 @@ def cut_owned(tensor: Tensor, tile: tuple[Any, ...]) -> OwnedPartition:
     tensor._usable()
     shape = _tile(tensor, tile)
     tensor._writable()
-    return OwnedPartition(Tensor(tensor._move("`into_partition`"), tensor._loan), shape)
+    return OwnedPartition(Tensor(tensor._move("`into_partition`", execution=phase.execution()), tensor._loan), shape)
 
 
 def _tile(tensor: Tensor, given: tuple[Any, ...]) -> tuple[int, ...]:

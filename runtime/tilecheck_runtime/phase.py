@@ -32,6 +32,7 @@ class _Entry:
 
     phase: Phase
     outer: _Entry | None
+    execution: object = None
     over: bool = False
 
 
@@ -40,17 +41,28 @@ _current: ContextVar[_Entry | None] = ContextVar("phase", default=None)
 entered = _current.get
 
 
-def _phase() -> Phase:
+def _standing() -> _Entry | None:
     entry = _current.get()
     while entry is not None and entry.over:
         entry = entry.outer
+    return entry
+
+
+def _phase() -> Phase:
+    entry = _standing()
     return Phase.NONE if entry is None else entry.phase
 
 
+def execution() -> object:
+    """The execution whose function this thread is in, None outside of one: what is queued next comes after all of it."""
+    entry = _standing()
+    return None if entry is None else entry.execution
+
+
 @contextmanager
-def inside(phase: Phase) -> Iterator[None]:
-    """Enter `phase`; the one before comes back at the end, whatever happens."""
-    entry = _Entry(phase, _current.get())
+def inside(phase: Phase, execution: object = None) -> Iterator[None]:
+    """Enter `phase`, of `execution`; the one before comes back at the end, whatever happens."""
+    entry = _Entry(phase, _current.get(), execution)
     token = _current.set(entry)
     try:
         yield
@@ -60,10 +72,10 @@ def inside(phase: Phase) -> Iterator[None]:
 
 
 @contextmanager
-def calling() -> Iterator[None]:
-    """Enter a user's function; a capture around it stays one."""
+def calling(execution: object) -> Iterator[None]:
+    """Enter a user's function that `execution` calls; a capture around it stays one."""
     now = _phase()
-    with inside(Phase.FUNCTION if now is Phase.NONE else now):
+    with inside(Phase.FUNCTION if now is Phase.NONE else now, execution):
         yield
 
 

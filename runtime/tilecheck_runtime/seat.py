@@ -33,14 +33,15 @@ from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.specialise import CheckedKernel
 from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.tensor import Tensor
+from tilecheck_runtime.views import Seen
 
-# What makes two calls the same: the ids of tensors and of the forms of partitions, which a seat sees to it that they stay
-# theirs, and the values of ints; floats are looked at apart.
+# What makes two calls the same: the ids of tensors, of the borrows of views and of the forms of partitions, which a seat sees
+# to it that they stay theirs, and the values of ints; floats are looked at apart.
 Key = tuple[Hashable, ...]
 
 # Combinations of handles that have a seat, and that get one when they come again.
 SEATS = 256
-RECENT = 64
+RECENT = 256
 
 
 class Seat(Standing):
@@ -284,14 +285,18 @@ def key_of(args: tuple[Any, ...]) -> Key:
             key.append(float)
         elif kind is int:
             key.append((a,))
+        elif kind is Tensor:
+            key.append(id(a._seen or a))
         else:
             key.append(id(a))
     return tuple(key)
 
 
-def lasting(handle: Tensor | Partition) -> Tensor | Form:
-    """What a handle is told from others by: partitions of one tensor into the same tiles, one after the other, are one."""
-    return handle if isinstance(handle, Tensor) else handle._form
+def lasting(handle: Tensor | Partition) -> Tensor | Seen | Form:
+    """What a handle is told from others by: partitions of one tensor into the same tiles, one after the other, are one, and
+    so are its views.
+    """
+    return handle._form if isinstance(handle, Partition) else handle._seen or handle
 
 
 def usable(value: Any) -> bool:

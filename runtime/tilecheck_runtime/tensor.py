@@ -12,7 +12,7 @@ disturb each other, which is judged by bytes, strides included.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,14 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Array, Backend
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
-from tilecheck_runtime.grants import borrow, check, grant, hold
+from tilecheck_runtime.grants import check, grant
 from tilecheck_runtime.layout import Layout
 from tilecheck_runtime.ledger import LOCK, Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.partition import OwnedPartition, Partition, Slot, cut, cut_owned
 from tilecheck_runtime.sites import Site, here, subject
 from tilecheck_runtime.unique import Unique
+from tilecheck_runtime.views import Seen, asked_for, halves, known, spoil, take
 
 HOST = "the host"
 
@@ -43,8 +44,11 @@ class Tensor(Unique, surface.Tensor):
         self._elements = elements
         self._loan = loan
         self._moved: tuple[str, Site] | None = None
-        # What its partitions share.
+        # What its partitions share, and if it is a view that may come again, what its handles share.
         self._slot: Slot | None = None
+        self._seen: Seen | None = None
+        # Those of this one, by what they were asked for with.
+        self._views: dict[Hashable, tuple[Seen, ...]] | None = None
         if elements.allocation is not None:
             with LOCK:
                 elements.allocation.handles.add(self)
@@ -131,12 +135,16 @@ class Tensor(Unique, surface.Tensor):
 
     def __getitem__(self, key: Any) -> Any:
         """`x[i, j]` with an int for every axis is a Python number, everything else a view."""
+        asked = asked_for(key)
+        view = known(self, asked)
+        if view is not None:
+            return view
         items = key if isinstance(key, tuple) else (key,)
         chosen = self._select(items)
         if not chosen.shape and Ellipsis not in items:
             self._access(Access.READ)
             return self._elements.memory.backend.download(self._elements.at(chosen).strided()).item()
-        return self._view(self._elements.at(chosen))
+        return take(self, self._elements.at(chosen), asked)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write from the host: a number, or anything NumPy can broadcast to the chosen elements."""
@@ -166,7 +174,7 @@ class Tensor(Unique, surface.Tensor):
         return int(self.item())
 
     def __copy__(self) -> Tensor:
-        return self._view(self._elements)
+        return take(self, self._elements)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self.copy()
@@ -184,7 +192,12 @@ class Tensor(Unique, surface.Tensor):
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements under another shape; one extent may be -1. A view, so contiguous tensors only."""
         wanted = lay.ints("reshape", shape)
-        return self._view(self._elements.at(lay.reshaped(self._elements.layout, self._elements.width, wanted)))
+        asked = ("reshape", wanted)
+        elements = self._elements
+        view = known(self, asked)
+        if view is not None:
+            return view
+        return take(self, elements.at(lay.reshaped(elements.layout, elements.width, wanted)), asked)
 
     def view(self, dtype: Any) -> Tensor:
         """The same bytes read as another dtype of any width that divides the last axis. Contiguous tensors only."""
@@ -206,7 +219,7 @@ class Tensor(Unique, surface.Tensor):
             )
         shape = (*layout.shape[:-1], last // wide) if layout.shape else ()
         seen = Layout(layout.offset, shape, lay.dense(shape, wide))
-        return self._view(Elements(old.allocation, seen, new, old.writable))
+        return take(self, Elements(old.allocation, seen, new, old.writable))
 
     def copy(self) -> Tensor:
         """A new tensor with the same values, contiguous."""
@@ -219,27 +232,7 @@ class Tensor(Unique, surface.Tensor):
 
     def split(self, at: int, axis: int = 0) -> tuple[Tensor, Tensor]:
         """Two disjoint exclusive borrows: the elements before `at` along `axis`, and the others."""
-        (axis,) = lay.ints("split", (axis,))
-        if not -self.ndim <= axis < self.ndim:
-            raise UsageError(f"axis {axis} of a tensor with {self.ndim} axes", rule="shape-mismatch")
-        axis %= self.ndim
-        (place,) = lay.ints("split", (at,))
-        if not 0 < place < self.shape[axis]:
-            raise UsageError(
-                f"`split({place}, axis={axis})` leaves one side empty, the extent is {self.shape[axis]}",
-                f"split between 1 and {self.shape[axis] - 1}",
-                rule="out-of-bounds",
-            )
-        self._writable()
-        self._usable()
-        before = (slice(None),) * axis
-        ranges = (slice(0, place), slice(place, self.shape[axis]))
-        low, high = (self._elements.at(self._select((*before, piece))) for piece in ranges)
-        if self._elements.meta:
-            return Tensor(low), Tensor(high)
-        requests = [piece.request(Access.EXCLUDE, self._loan) for piece in (low, high)]
-        loans = hold(requests, "a split", State.IDLE)
-        return Tensor(low, loans[0]), Tensor(high, loans[1])
+        return halves(self, at, axis)
 
     # ---- partitions
 
@@ -320,15 +313,6 @@ class Tensor(Unique, surface.Tensor):
         self._usable()
         grant(((elements or self._elements).request(access, self._loan),), HOST)
 
-    def _lend(self, access: Access, holder: str) -> Loan | None:
-        """Ask for a view or partition; a meta tensor has nothing to lend."""
-        self._usable()
-        return None if self._elements.meta else borrow(self._elements.request(access, self._loan), holder)
-
-    def _view(self, elements: Elements) -> Tensor:
-        self._usable()
-        return Tensor(elements, None if elements.meta else borrow(elements.request(Access.SHARE, self._loan), "a view"))
-
     def _move(self, how: str, name: str | None = None, execution: object = None) -> Elements:
         """Give the elements away for good to `how` ("`into_partition`"): this handle is dead afterwards.
 
@@ -342,6 +326,7 @@ class Tensor(Unique, surface.Tensor):
                 check((request,), how)
                 self._check_alone(how, name)
                 grant((request,), how)
+        spoil(self)
         self._moved = (how, here())
         return elements
 

@@ -64,7 +64,7 @@ class Context:
     None in a lambda; `called` are all functions that were read like that.
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
-    that the function asks more than once.
+    that the function asks more than once; `is_given` is that of `Launch`.
     """
 
     program: Program
@@ -93,6 +93,7 @@ class Context:
     policy: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
+    is_given: Callable[[ir.Attr], bool] = lambda _: True
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions

@@ -41,7 +41,8 @@ class Launch:
     innermost one sets in each round.
 
     `number` and `value` say what is known of an expression at the launch, `tested` are the remainders
-    that the function asks for (`n % tpb`).
+    that the function asks for (`n % tpb`), `is_given` says of a field of `self` that its class only ever sets it to what
+    one of its methods was given.
     """
 
     kernel: KernelValue
@@ -52,6 +53,7 @@ class Launch:
     number: Callable[[ir.Expr], int | float | None]
     value: Callable[[ir.Expr], Value]
     tested: frozenset[str]
+    is_given: Callable[[ir.Attr], bool]
 
 
 @dataclass(frozen=True, slots=True)

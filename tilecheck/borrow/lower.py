@@ -142,6 +142,7 @@ class _Statements(Expressions):
         self.outer = frozenset((self.part.names.keys() - local) | self.part.declared)
         self.captured = frozenset(shared - self.outer)
         self.attributes = self.program.attributes(self.part)
+        self.is_given = partial(self.program.is_given, self.part)
         self.in_async = isinstance(self.part.unit, ir.Function) and self.part.unit.is_async
         # A local of the same name as a constant of the module is not the constant.
         for name in local:

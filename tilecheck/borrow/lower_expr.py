@@ -192,7 +192,7 @@ class Expressions(Context):
         if base.var is not None:
             self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
         if isinstance(value, Array):
-            return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned))
+            return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned, made=node))
         return Operand(var)
 
     def subscript(self, node: ir.Sub, base: Operand) -> Operand:
@@ -288,7 +288,7 @@ class Expressions(Context):
         arrays = [operand.value for operand in operands if isinstance(operand.value, Array)]
         if arrays and not quiet and arrays[0].library in ("numpy", "foreign"):
             kind = Kind.HOST if arrays[0].library == "numpy" else Kind.FOREIGN
-            return Operand(self.make(kind, spell(node), node.span), Array(arrays[0].library))
+            return Operand(self.make(kind, spell(node), node.span), Array(arrays[0].library, made=node))
         return Operand(None, Nothing(node))
 
     def _number_of(self, node: ir.Expr, operand: Operand) -> int | float | None:

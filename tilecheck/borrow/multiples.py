@@ -2,8 +2,9 @@
 
 It is asked before something is said of a grid that is rounded down, so a doubt counts as yes. An expression is traced
 to what computed it and tried out: its unknowns get a few numbers, the same wherever they are written the same, and if
-the remainder is 0 in every trial then it is so by construction. What cannot be traced, such as the result of a function
-that is given the divisor, is taken for a multiple.
+the remainder is 0 in every trial then it is so by construction. The size of an array is traced to what it was made with
+(`extents.py`). What cannot be traced, such as the result of a function that is given the divisor, is taken for a
+multiple, and so is what is made of something whose remainder the function asks for.
 
 Worked example: `n + (-n) % 256` is 1024 for n = 1009 and 4352 for n = 4099, multiples of 256 both; `n // 2` is 504.
 """
@@ -14,6 +15,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from tilecheck.borrow.extents import asked, factors, remainders_of
 from tilecheck.borrow.launch import Launch
 from tilecheck.borrow.numbers import applied
 from tilecheck.borrow.plain_brackets import origin_of
@@ -41,7 +43,7 @@ def is_multiple(launch: Launch, extent: ir.Expr, divisor: ir.Expr) -> bool:
         except _Untraced:
             return True
         if by < 1 or size % by:
-            return False
+            return any(remainders_of(launch.tested, trial.visited, spell(divisor)))
     return True
 
 
@@ -70,6 +72,7 @@ class _Trial:
         self.divisor = divisor
         self.unknown: dict[str, int] = {}
         self.open: set[str] = set()
+        self.visited: set[str] = set()
 
     def number(self, expr: ir.Expr) -> int | float:
         """What `expr` is in this trial."""
@@ -78,6 +81,9 @@ class _Trial:
             return known
         if len(self.open) > _DEEPEST:
             raise _Untraced
+        about = asked(expr)
+        if about is not None:
+            return self.extent(*about)
         match expr:
             case ir.Operation(op="<<" | "**" as op, operands=(base, by)):
                 shift = self.launch.number(by)
@@ -114,8 +120,24 @@ class _Trial:
                 return self.number(origin)
             finally:
                 self.open.discard(text)
-        # Different unknowns get different numbers.
+        if isinstance(expr, ir.Attr) and not self.launch.is_given(expr):
+            raise _Untraced
+        self.visited.add(text)
+        return self.own(text)
+
+    def own(self, text: str) -> int:
+        """The number of an unknown; different ones get different numbers."""
         return self.unknown.setdefault(text, _TRIALS[self.at] + 30 * len(self.unknown))
+
+    def extent(self, array: ir.Expr, axis: int | None) -> int | float:
+        """The size of an array, or one of its extents."""
+        found = factors(self.launch, array, axis, self.visited)
+        if found is None:
+            raise _Untraced
+        size: int | float = 1
+        for part in found:
+            size *= self.own(part) if isinstance(part, str) else self.number(part)
+        return size
 
     def called(self, call: ir.Call) -> int | float:
         full = canonical(call.func) or ""
@@ -150,8 +172,8 @@ class _Trial:
 
     def named_call(self, call: ir.Call) -> int:
         """The result of a call that is not computed: a number of its own."""
-        return self.unknown.setdefault(spell(call), _TRIALS[self.at] + 30 * len(self.unknown))
+        return self.own(spell(call))
 
 
 # Their arguments are no numbers.
-_MAKES = frozenset({"builtins.len", "builtins.input", "builtins.sum", "builtins.str", "builtins.float", "numpy.prod"})
+_MAKES = frozenset({"builtins.input", "builtins.sum", "builtins.str", "builtins.float", "numpy.prod"})

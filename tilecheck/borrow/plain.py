@@ -62,7 +62,7 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
             if kind is Kind.FOREIGN and low.stream is not None:
                 # What is made under a stream is freed in the order of that stream.
                 low.emit(flow.Keep(var, span=node.span))
-            return Operand(var, Array(library, dtype, shape, pinned=pinned))
+            return Operand(var, Array(library, dtype, shape, pinned=pinned, made=node))
     if full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node, called)
     if full == "cuda.tile.launch":
@@ -86,7 +86,7 @@ def _to_device(low: Expressions, node: ir.Call, called: str) -> Operand:
         uses.append(Use(target.var, Hold.EXCLUSIVE, node.span, spell(node), "to"))
     site = Site(Kind.JOB, spell(node), node.span)
     low.emit(flow.Enqueue(site, stream, tuple(uses), blocking=stream is None, span=node.span))
-    return Operand(target.var, Array("numba", array.dtype, array.shape))
+    return Operand(target.var, Array("numba", array.dtype, array.shape, made=node))
 
 
 def _new(kind: Kind, handle: Handle | None) -> Callable[[Expressions, ir.Call, str], Operand]:
@@ -218,11 +218,11 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
         if func.name in ("cpu", "numpy", "item", "tolist", "get"):
             low.emit(flow.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
-    array = Array("numpy")
+    array = Array("numpy", made=node)
     if func.name in ("astype", "copy"):
         wanted = argument(node, "dtype", 0) if func.name == "astype" else None
         dtype = value.dtype if func.name == "copy" else None if wanted is None else named_dtype(wanted)
-        array = Array("numpy", dtype, value.shape)
+        array = Array("numpy", dtype, value.shape, made=node)
     return Operand(low.make(Kind.HOST, name or spell(node), node.span), array)
 
 
@@ -262,7 +262,9 @@ def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str 
         into = low.expr(target)
     else:
         value = receiver.value if isinstance(receiver.value, Array) else Array("numba")
-        into = Operand(low.make(Kind.HOST, name or spell(node), node.span), Array("numpy", value.dtype, value.shape))
+        into = Operand(
+            low.make(Kind.HOST, name or spell(node), node.span), Array("numpy", value.dtype, value.shape, made=node)
+        )
     assert receiver.var is not None
     if stream is None:
         low.look(receiver, node, Touch.READ)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
 from tilecheck.borrow.decisions import Conditions, conditions
+from tilecheck.borrow.fields import apart, given_field, made_fields
 from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
 from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Launcher, Number, Thing, Value
@@ -26,7 +27,6 @@ from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind
 from tilecheck.ir.kernel import Access, TensorParam
 
-Maker = Callable[[ir.Expr], tuple[Kind, Value] | None]
 Outside = Callable[[str], Definition | None]
 """The definition behind a dotted name of another file, None if it is not among the checked ones."""
 
@@ -149,6 +149,15 @@ class Program:
             self._made[id(owner.unit)] = made_fields(owner, self._maker)
         return self._made[id(owner.unit)]
 
+    def is_given(self, part: Survey, field: ir.Attr) -> bool:
+        """Whether `field`, one of `self` in the method `part`, is only ever set to a parameter as it came, or to an extent
+        of one; true of a field of anything else.
+        """
+        owner = self._owners.get(id(part.unit))
+        if owner is None or not part.params or not isinstance(field.base, ir.Name):
+            return True
+        return field.base.id != part.params[0].name or given_field(owner, field.name)
+
     def _maker(self, value: ir.Expr) -> tuple[Kind, Value] | None:
         """What a field is that is assigned `value`, None if that is not known."""
         if not isinstance(value, ir.Call):
@@ -264,29 +273,6 @@ _MAKERS: dict[str, tuple[Kind, Value]] = {
 }
 
 
-def made_fields(owner: Survey, maker: Maker) -> dict[str, tuple[Kind, Value]]:
-    """The fields of a class that all of its methods assign from one kind of maker (`self.left = cuda.stream()`)."""
-    found: dict[str, tuple[Kind, Value] | None] = {}
-    for part in owner.nested:
-        method = part.unit
-        if not isinstance(method, ir.Function) or not method.params:
-            continue
-        for node in ir.walk(*method.body):
-            if not isinstance(node, ir.Assign):
-                continue
-            for target in node.targets:
-                if isinstance(target, ir.Attr) and isinstance(target.base, ir.Name):
-                    if target.base.id != method.params[0].name:
-                        continue
-                    made = maker(node.value) if node.value is not None else None
-                    found[target.name] = made if found.get(target.name, made) == made else None
-    return {name: made for name, made in found.items() if made is not None}
-
-
 def _pairs(target: ir.Expr, value: ir.Expr) -> list[tuple[str, ir.Expr]]:
-    """`name, value` for each plain name of an assignment, tuples of equal length taken apart."""
-    if isinstance(target, ir.Name):
-        return [(target.id, value)]
-    if isinstance(target, ir.Display) and isinstance(value, ir.Display) and len(target.items) == len(value.items):
-        return [pair for parts in zip(target.items, value.items, strict=True) for pair in _pairs(*parts)]
-    return []
+    """`name, value` for each plain name of an assignment."""
+    return [(name.id, item) for name, item in apart(target, value) if isinstance(name, ir.Name)]

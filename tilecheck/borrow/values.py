@@ -35,7 +35,8 @@ class Number:
 class Array:
     """A tensor or array. `library` says whose: ours, numba's (on the device), NumPy's (on the host), a foreign one.
 
-    `access` is ours only; a `pinned` array of the host is seen by the device, others are copied for a launch.
+    `access` is ours only; a `pinned` array of the host is seen by the device, others are copied for a launch. `made` is
+    what computed it, of a plain library's, if that can still be read.
     """
 
     library: Literal["tilecheck", "numba", "numpy", "foreign"]
@@ -43,16 +44,19 @@ class Array:
     shape: Shape | None = None
     access: Access | None = None
     pinned: bool = False
+    made: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A partition: `tile` by axis; `exact` when it alone fixes the grid, `owned` when it took its tensor over."""
+    """A partition: `tile` by axis; `exact` when it alone fixes the grid, `mapped` when blocks walk over it, None if that is
+    not known, `owned` when it took its tensor over.
+    """
 
     array: Array
     tile: Shape | None = None
     exact: bool = True
-    mapped: bool = False
+    mapped: bool | None = False
     owned: bool = False
 
 
@@ -201,7 +205,8 @@ def join(a: Value, b: Value) -> Value:
     if isinstance(a, Array) and isinstance(b, Array) and a.library == b.library:
         dtype = a.dtype if a.dtype == b.dtype else None
         access = a.access if a.access == b.access else None
-        return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access)
+        made = a.made if a.made is b.made else None
+        return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access, made=made)
     if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
         return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)))
     if isinstance(a, Thing) and isinstance(b, Thing) and a.cls == b.cls:

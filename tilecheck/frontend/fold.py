@@ -259,9 +259,10 @@ def attribute_of(base: object, name: str) -> object:
         path = canonical(f"{base.path}.{name}")
         return _CONSTANTS.get(path, Ref(path))
     if isinstance(base, ModuleValue):
-        return base.scope.lookup(name)
+        return UNKNOWN if base.scope.world.sets(name) else base.scope.lookup(name)
     if isinstance(base, ClassValue):
-        return base.scope.own(name) if name in base.scope.bindings else UNKNOWN
+        known = name in base.scope.bindings and not base.scope.world.sets(name)
+        return base.scope.own(name) if known else UNKNOWN
     if isinstance(base, HostArray):
         return array_attribute(base, name)
     if isinstance(base, Instance):

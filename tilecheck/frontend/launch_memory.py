@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 import libcst as cst
 
 from tilecheck.frontend.fold import module_scope
-from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside, made_of, mentioned
+from tilecheck.frontend.launch_effects import arrays_in, captured_names, inside, made_of, mentioned, walk
 from tilecheck.frontend.launch_objects import Activation
 from tilecheck.frontend.scopes import UNKNOWN, Binding, ClassValue, FunctionValue, Instance, Ref, Resolve, parameters
 from tilecheck.frontend.source import Source
@@ -47,6 +47,15 @@ class HostMemory(ABC):
         loose = {name for name, at in self.module.bindings.items() if all(_is_value(each) for each in at)}
         anywhere = loose if _ANY_NAME.search(source.text) else set()
         self.rebound = frozenset({name.strip() for names in found for name in names.split(",")} | anywhere)
+        # What was bound to such a name, in whichever scope.
+        self.bound_anywhere: dict[str, list[object]] = {}
+        # The names that its assignments mention.
+        self._given_to = {name: frozenset[str]() for name in self.rebound}
+        for at in walk(self.module.node) if self.rebound else ():
+            if isinstance(at, cst.Assign):
+                for name in _names_of(at) & self.rebound:
+                    self._given_to[name] |= mentioned(at.value)
+        self._made: dict[str, tuple[list[object], object]] = {}
         self._captured: dict[cst.CSTNode, frozenset[str]] = {}
 
     @abstractmethod
@@ -59,7 +68,9 @@ class HostMemory(ABC):
 
     def lookup(self, name: str) -> object:
         """The value of `name` here and now."""
-        found = UNKNOWN if name in self.rebound else self._bound(name)
+        found = self._bound(name)
+        if name in self.rebound:
+            found = self._one_of(name, found)
         if found is UNKNOWN and not self.is_builtin(name):
             return self.strangers.setdefault(name, Stranger())
         if isinstance(found, Ref) and found.path.lstrip(".").partition(".")[0] not in _LIBRARIES:
@@ -70,6 +81,16 @@ class HostMemory(ABC):
         if not isinstance(found, FunctionValue) and self._is_captured(name):
             self.disturb(found)
         return self.fresh(found)
+
+    def _one_of(self, name: str, here: object) -> object:
+        """`here` or anything else that `name` was bound to; one object for one name as long as nothing is added."""
+        given = (self._bound(other) for other in sorted(self._given_to[name]))
+        values = [here, *self.bound_anywhere.get(name, ()), *given]
+        known, made = self._made.get(name, ([], UNKNOWN))
+        if len(known) != len(values) or any(old is not new for old, new in zip(known, values, strict=True)):
+            made = made_of(*values)
+            self._made[name] = (values, made)
+        return made
 
     def is_builtin(self, name: str) -> bool:
         """Whether nothing in reach binds `name`."""
@@ -182,6 +203,10 @@ class HostMemory(ABC):
 
 def _parameter_names(function: FunctionValue) -> set[str]:
     return {param.name.value for param in parameters(function.node)}
+
+
+def _names_of(node: cst.Assign) -> set[str]:
+    return {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}
 
 
 def _is_value(binding: Binding) -> bool:

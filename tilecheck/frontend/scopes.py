@@ -137,6 +137,19 @@ class World:
     resolve: Resolve
     evaluate: Evaluate
     modules: dict[str, Scope | None] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    _set: dict[Source, frozenset[str]] = field(default_factory=dict)
+
+    def sets(self, attribute: str) -> bool:
+        """Whether a file that was read sets `x.attribute` of anything but `self`: what the body of a class or a module
+        says of it need not hold then.
+        """
+        return any(attribute in self._set_in(source) for source in self.sources if attribute in source.text)
+
+    def _set_in(self, source: Source) -> frozenset[str]:
+        if source not in self._set:
+            self._set[source] = frozenset(_set_attributes(source.module))
+        return self._set[source]
 
     def module(self, name: str) -> Scope | None:
         """The scope of module `name`, None if it is not to be read."""
@@ -180,6 +193,7 @@ class Scope:
         for name, binding in _bindings(node):
             self.bindings.setdefault(name, []).append(binding)
         if isinstance(node, cst.Module):
+            world.sources.append(source)
             for names in _GLOBAL.findall(source.text):  # a function may rebind these at any time
                 for name in names.split(","):
                     self.bindings.setdefault(name.strip(), []).append(Binding(None))
@@ -206,8 +220,14 @@ class Scope:
         if name not in self._cache:
             self._cache[name] = UNKNOWN  # a name that needs itself is unknown
             values = [self._value(binding) for binding in self.bindings[name]]
-            self._cache[name] = _agreed(values)
+            self._cache[name] = _agreed(values) if self._settled(values) else UNKNOWN
         return self._cache[name]
+
+    def _settled(self, values: list[object]) -> bool:
+        """Whether a name defined several times is the last definition, whichever branches were taken."""
+        last = values[-1]
+        body = self.node.body if isinstance(self.node, cst.Module) else self.node.body.body
+        return len(values) == 1 or not isinstance(last, FunctionValue) or last.node in body
 
     def forget(self, name: str) -> None:
         """`name` may have been bound from outside this body."""
@@ -272,6 +292,27 @@ def _bindings(node: cst.Module | cst.FunctionDef | cst.ClassDef) -> Iterator[tup
     body = node.body if isinstance(node, cst.Module) else node.body.body
     for statement in body:
         yield from _statement(statement)
+
+
+def _set_attributes(node: cst.CSTNode) -> Iterator[str]:
+    """The attributes of anything but `self` that statements below `node` set."""
+    match node:
+        case cst.AssignTarget(target=target) | cst.AnnAssign(target=target) | cst.AugAssign(target=target):
+            yield from _attributes_of_target(target)
+        case cst.For(target=target) | cst.CompFor(target=target):
+            yield from _attributes_of_target(target)
+        case cst.Call(func=cst.Name(value="setattr"), args=[_, cst.Arg(value=cst.SimpleString() as name), *_]):
+            yield str(name.evaluated_value)
+    for child in parts(node):
+        yield from _set_attributes(child)
+
+
+def _attributes_of_target(target: cst.BaseExpression) -> Iterator[str]:
+    if isinstance(target, cst.Attribute) and dotted(target.value) != "self":
+        yield target.attr.value
+    elif isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _attributes_of_target(element.value)
 
 
 def parameters(node: cst.FunctionDef) -> tuple[cst.Param, ...]:

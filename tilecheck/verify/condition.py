@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilecheck.symbolic.smt_nodes import Term
+from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_read import show
-from tilecheck.symbolic.smt_terms import conj, ge
+from tilecheck.symbolic.smt_terms import conj, ge, linear_parts, num, scale, sub, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,17 @@ class Condition:
 
 
 def at_least(left: Term, right: Term) -> Condition:
-    """`left >= right`; `right <= left` where the left side is a constant."""
+    """`left >= right` with nothing negative on either side; `right <= left` where the left side is a constant."""
+    if any(
+        weight < 0
+        for side in (left, right)
+        for weight in (linear_parts(side)[0], *dict(linear_parts(side)[1]).values())
+    ):
+        const, parts = linear_parts(sub(left, right))
+        more, less = ([num(max(sign * const, 0))] for sign in (1, -1))
+        more += [scale(atom, weight) for atom, weight in parts if weight > 0]
+        less += [scale(atom, -weight) for atom, weight in parts if weight < 0]
+        left, right = total(more), total(less)
     if left.kind == "const":
         return Condition(f"{words(right)} <= {words(left)}", ge(left, right))
     return Condition(f"{words(left)} >= {words(right)}", ge(left, right))
@@ -53,9 +63,10 @@ def equalities(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def unique(candidates: Iterator[Condition]) -> Iterator[Condition]:
-    """The candidates that say something, each once."""
+    """The candidates that say something about the launch, not about one of its threads, each once."""
     seen: set[Term] = set()
     for condition in candidates:
-        if condition.term not in seen and condition.term.kind not in ("true", "false"):
+        whole = condition.term.kind not in ("true", "false") and condition.term.level is Level.GRID
+        if whole and condition.term not in seen:
             seen.add(condition.term)
             yield condition

@@ -28,7 +28,7 @@ from tilecheck.verify.memory import array_parameter
 from tilecheck.verify.run import AXES, Dims, Run, State, start_tags
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.values import Array, Kind, Scalar, Stretch, Truth, Value, View, whole
-from tilecheck.verify.verdict import Property
+from tilecheck.verify.verdict import NOT_EMPTY, Property
 from tilecheck.verify.widths import integer_range
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
@@ -72,7 +72,7 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, c
     if len(arrays) > 1 and (launch is None or any(given.get(p.name) is None for p in arrays)):
         assumptions.append("array arguments do not overlap")
     if arrays and any(t.kind != "const" for p in arrays for t in run.arrays[p.name].extents):
-        assumptions.append("array arguments are not empty")
+        assumptions.append(NOT_EMPTY)
     if kernel.track == "cutile":
         assumptions.append("index arithmetic stays within the bits that cuTile gives it")
     if arrays and usage.captured:

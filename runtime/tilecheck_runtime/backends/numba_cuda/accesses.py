@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from tilecheck.ir.kernel import Access, Expr, OpCall, TensorParam
 from tilecheck.ir.types import IndexType, ScalarType, StrType, SubTilesType, TensorType, TileType, TupleType, ViewType
-from tilecheck_runtime.backends.numba_cuda import memory, swizzle
+from tilecheck_runtime.backends.numba_cuda import fetching, memory, swizzle
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
 from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import I8, SIZE, Value, constant
@@ -79,6 +79,8 @@ def load(low: Lowering, call: OpCall, want: Layout | None) -> Held:
     name = low.out.intrinsic(f"load_{form.dtype}", key, 4, (form.dtype, layout.registers), build)
     base, extents, strides = place(low, array, permute, cut)
     held = low.bind("t", f"{name}({base}, {extents}, {strides}, {index})", layout, form.dtype)
+    if not cut:
+        fetching.next_wave(low, form, rest or None, (base, extents, strides), index)
     if array in low.cut:
         emit_barrier(low)
     return held

@@ -76,7 +76,7 @@ def lower(
     """
 
     def attempt(depth: Depth) -> Lowering:
-        low = Lowering(report, facts, maps or {}, threads, depth, warpgroups and capability == (9, 0))
+        low = Lowering(report, facts, maps or {}, threads, depth, warpgroups and capability == (9, 0), capability)
         low.block_ids()
         low.body(report.kernel.body)
         low.settle_places()

@@ -34,6 +34,7 @@ from tilecheck.ops.row import operators
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import faults
 from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, statements, tiles, warpgroup
+from tilecheck_runtime.backends.numba_cuda.anew import Recipes
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, arrived
@@ -69,6 +70,7 @@ class Lowering:
         threads: int | None,
         depth: Depth,
         warpgroups: bool,
+        capability: tuple[int, int],
     ) -> None:
         self.kernel = report.kernel
         self.types: Mapping[Node, Type] = report.types
@@ -81,6 +83,7 @@ class Lowering:
             if access.rung == "in-place":
                 self.in_place.setdefault(access.node, []).append(access.axis)
         self.depth = depth
+        self.capability = capability
         search = Search(self.kernel, self.types, facts)
         stagings = find_stagings(search, self.kernel) if depth.stages else ()
         standing = find_standing(search, self.kernel, stagings)
@@ -97,6 +100,7 @@ class Lowering:
         self._places: dict[str, str] = {}
         self._renamed: dict[str, str] = {}
         self.out = Writer()
+        self.recipes = Recipes()
         self.checks = False
         self._operators = {token: row.name for token, row in operators().items()}
         self.own: dict[str, tuple[int, ...]] = {}

@@ -65,11 +65,11 @@ def _pointer(builder: ir.IRBuilder, address: Value, kind: ir.Type) -> Value:
     return builder.inttoptr(address, ir.PointerType(kind, GLOBAL_SPACE))
 
 
-def _origin(builder: ir.IRBuilder, shape: Sequence[int], index: Sequence[Value]) -> list[Value]:
+def first_element(builder: ir.IRBuilder, shape: Sequence[int], index: Sequence[Value]) -> list[Value]:
     return [builder.mul(i, I64(extent)) for i, extent in zip(index, shape, strict=True)]
 
 
-def _offset(builder: ir.IRBuilder, at: Sequence[Value], strides: Sequence[Value], size: int) -> Value:
+def bytes_from(builder: ir.IRBuilder, at: Sequence[Value], strides: Sequence[Value], size: int) -> Value:
     terms = [builder.mul(a, s) for a, s in zip(at, strides, strict=True)]
     return builder.mul(reduce(builder.add, terms, I64(0)), I64(size))
 
@@ -81,7 +81,7 @@ def _places(
     return [builder.add(o, c) for o, c in zip(origin, coordinates, strict=True)], valid
 
 
-def _is_whole(builder: ir.IRBuilder, shape: Sequence[int], origin: Sequence[Value], extents: Sequence[Value]) -> Value:
+def is_whole(builder: ir.IRBuilder, shape: Sequence[int], origin: Sequence[Value], extents: Sequence[Value]) -> Value:
     tests = [
         builder.icmp_signed("<=", builder.add(o, I64(extent)), limit)
         for o, extent, limit in zip(origin, shape, extents, strict=True)
@@ -119,13 +119,13 @@ def _load_whole(
 ) -> list[Value]:
     kind, size = _memory_type(form.dtype), SIZE[form.dtype]
     values: list[Value] = []
-    base = builder.add(base, _offset(builder, origin, strides, size))
+    base = builder.add(base, bytes_from(builder, origin, strides, size))
     origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
     if groups is not None:
         for group in groups:
             at, valid = _places(builder, form.layout, origin, group[0])
-            offset = _offset(builder, at, strides, size)
+            offset = bytes_from(builder, at, strides, size)
             if valid is not None:
                 offset = builder.select(valid, offset, I64(0))
             packed = packed_type(kind, len(group))
@@ -134,7 +134,7 @@ def _load_whole(
     else:
         for slot in range(form.layout.registers):
             at, valid = _places(builder, form.layout, origin, slot)
-            offset = _offset(builder, at, strides, size)
+            offset = bytes_from(builder, at, strides, size)
             if valid is not None:
                 offset = builder.select(valid, offset, I64(0))
             values.append(_load(builder, form, builder.add(base, offset), kind, size))
@@ -155,7 +155,7 @@ def _load_clipped(
     for slot in range(form.layout.registers):
         at, valid = _places(builder, form.layout, origin, slot)
         inside = _inside(builder, at, extents, valid)
-        offset = builder.select(inside, _offset(builder, at, strides, size), I64(0))
+        offset = builder.select(inside, bytes_from(builder, at, strides, size), I64(0))
         value = _load(builder, form, builder.add(base, offset), kind, size)
         values.append(builder.select(inside, value, pad))
     return values
@@ -173,11 +173,11 @@ def load_tile(
     """This thread's registers of tile `index`. `base` is an address, extents, strides (in elements) and index are i64;
     `pad` is a constant of the memory type for lanes outside.
     """
-    origin = _origin(builder, form.layout.shape, index)
+    origin = first_element(builder, form.layout.shape, index)
     if form.whole:
         values = _load_whole(builder, form, base, strides, origin)
     else:
-        whole = _is_whole(builder, form.layout.shape, origin, extents)
+        whole = is_whole(builder, form.layout.shape, origin, extents)
         with builder.if_else(whole) as (then, otherwise):
             with then:
                 fast = _load_whole(builder, form, base, strides, origin)
@@ -216,14 +216,14 @@ def _store_whole(
     if isinstance(form.layout, Fragments):
         _store_fragments(builder, form, form.layout, base, None, strides, origin, values)
         return
-    base = builder.add(base, _offset(builder, origin, strides, size))
+    base = builder.add(base, bytes_from(builder, origin, strides, size))
     origin = [I64(0)] * len(origin)
     groups = _vector_groups(form)
     if groups is not None:
         for group in groups:
             at, valid = _places(builder, form.layout, origin, group[0])
             vector = pack(builder, [values[slot] for slot in group])
-            address = builder.add(base, _offset(builder, at, strides, size))
+            address = builder.add(base, bytes_from(builder, at, strides, size))
             _store_one(builder, address, vector, valid, size * len(group))
         return
     first = _first_thread(builder, form.layout)
@@ -231,7 +231,7 @@ def _store_whole(
         at, valid = _places(builder, form.layout, origin, slot)
         _store_one(
             builder,
-            builder.add(base, _offset(builder, at, strides, size)),
+            builder.add(base, bytes_from(builder, at, strides, size)),
             values[slot],
             _both(builder, first, valid),
             size,
@@ -265,11 +265,11 @@ def store_tile(
     """Write this thread's registers to tile `index`; lanes outside the array are dropped."""
     if form.dtype == "bool_":
         values = [builder.zext(v, I8) for v in values]
-    origin = _origin(builder, form.layout.shape, index)
+    origin = first_element(builder, form.layout.shape, index)
     if form.whole:
         _store_whole(builder, form, base, strides, origin, values)
         return
-    with builder.if_else(_is_whole(builder, form.layout.shape, origin, extents)) as (then, otherwise):
+    with builder.if_else(is_whole(builder, form.layout.shape, origin, extents)) as (then, otherwise):
         with then:
             _store_whole(builder, form, base, strides, origin, values)
         with otherwise:
@@ -292,7 +292,7 @@ def _store_clipped(
     for slot in range(form.layout.registers):
         at, valid = _places(builder, form.layout, origin, slot)
         inside = _inside(builder, at, extents, _both(builder, first, valid))
-        address = builder.add(base, _offset(builder, at, strides, SIZE[form.dtype]))
+        address = builder.add(base, bytes_from(builder, at, strides, SIZE[form.dtype]))
         _store_one(builder, address, values[slot], inside, SIZE[form.dtype])
 
 
@@ -312,7 +312,7 @@ def _store_fragments(
     size = SIZE[form.dtype]
     own = layout.own(builder, 64)
     start = [*origin[:-2], builder.add(origin[-2], own[0]), builder.add(origin[-1], own[1])]
-    address = builder.add(base, _offset(builder, start, strides, size))
+    address = builder.add(base, bytes_from(builder, start, strides, size))
     down = builder.mul(strides[-2], I64(8 * size))
     room = None if extents is None else [builder.sub(extents[axis], start[axis]) for axis in (-2, -1)]
     pairs = room is None and form.vectors

@@ -54,7 +54,7 @@ def _axes(low: Lowering, node: OpCall, rank: int) -> tuple[int, ...]:
 def lower_reduce(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     """`sum`, `prod`, `max`, `min`, `any`, `all` along one axis, several or all."""
     kind = low.tile_type(node)
-    x = low.tile(node.args[0], None)
+    x = low.recipes.current(low, low.tile(node.args[0], None))
     shape = x.layout.shape
     axes = _axes(low, node, len(shape))
     fold = _fold_of(node.op, x.dtype)
@@ -103,6 +103,7 @@ def _reduce_one(low: Lowering, op: str, fold: reduction.Fold, held: Held, axis: 
         return reduction.reduce_axis(builder, fold, source, axis, target, args, site)[0]
 
     name = low.out.intrinsic(op, (held.dtype, source, axis, site), 1, (held.dtype, target.registers), build)
+    low.recipes.note_reduction()
     return low.bind("t", f"{name}({held.name})", target, held.dtype)
 
 

@@ -125,14 +125,18 @@ def target_has(capability: tuple[int, int]) -> bool:
 
 
 @cache
-def _asm(text: str, result: ir.Type, operands: tuple[ir.Type, ...], constraints: str) -> ir.InlineAsm:
-    return ir.InlineAsm(ir.FunctionType(result, operands), text, constraints, side_effect=False)
+def _asm(text: str, result: ir.Type, operands: tuple[ir.Type, ...], constraints: str, effects: bool) -> ir.InlineAsm:
+    return ir.InlineAsm(ir.FunctionType(result, operands), text, constraints, side_effect=effects)
 
 
-def call_asm(builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value) -> Value:
-    """One inline PTX instruction without side effects."""
+def call_asm(
+    builder: ir.IRBuilder, text: str, result: ir.Type, constraints: str, *args: Value, effects: bool = False
+) -> Value:
+    """One inline PTX instruction; with `effects` it stays where it is and never becomes one with an equal one."""
+    kind = _asm(text, result, tuple(a.type for a in args), constraints, effects)
+    if effects:
+        return builder.call(kind, list(args), attrs=("nounwind",))
     # `readnone` lets equal instructions on equal operands become one.
-    kind = _asm(text, result, tuple(a.type for a in args), constraints)
     return builder.call(kind, list(args), attrs=("readnone", "nounwind"))
 
 

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 def statement(low: Lowering, node: Stmt) -> None:
     """Spell out one statement. Raises `NoLowering`."""
+    if isinstance(node, If | For | ForIndices | While):
+        with low.recipes.forgotten():
+            _controlled(low, node)
+        return
     match node:
         case Assign(target=target, value=value):
             _assign(low, target, value)
@@ -60,6 +64,21 @@ def statement(low: Lowering, node: Stmt) -> None:
             low.tile(call, None)
         case Assert(cond=cond):
             _check(low, cond, node)
+        case Break():
+            low.out.line("break")
+        case Continue():
+            low.out.line("continue")
+        case Return(value=value):
+            _return(low, value, node)
+        case Inline():
+            _inline(low, node)
+        case _:
+            what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
+            raise low.refuse(f"`{what}`", node)
+
+
+def _controlled(low: Lowering, node: If | For | ForIndices | While) -> None:
+    match node:
         case If(cond=cond, then=then, other=other):
             with low.out.block(f"if {low.scalar(cond)}:"):
                 low.body(then)
@@ -81,17 +100,6 @@ def statement(low: Lowering, node: Stmt) -> None:
             _before(low, node)
             with low.out.block(f"while {low.scalar(cond)}:"):
                 low.loop(inner)
-        case Break():
-            low.out.line("break")
-        case Continue():
-            low.out.line("continue")
-        case Return(value=value):
-            _return(low, value, node)
-        case Inline():
-            _inline(low, node)
-        case _:
-            what = node.value.op if isinstance(node, Do) and isinstance(node.value, OpCall) else type(node).__name__
-            raise low.refuse(f"`{what}`", node)
 
 
 def _before(low: Lowering, loop: Node) -> None:
@@ -114,6 +122,7 @@ def _assign(low: Lowering, target: str, value: Expr) -> None:
         layout = low.plan.variables[target]
         held = tiles.convert(low, low.tile(value, layout), layout)
         low.out.line(f"{low.variable(target)} = {held.name}")
+        low.recipes.note_name(low.variable(target), held.name)
     elif isinstance(kind, ScalarType):
         cast = {"int": "int64", "float": "float64", "bool": "bool"}[kind.kind]
         low.out.line(f"{low.variable(target)} = {cast}({low.scalar(value)})")
@@ -145,7 +154,7 @@ def _inline(low: Lowering, node: Inline) -> None:
         node.body[-1] if node.body else None, Return
     )
     if early:
-        with low.out.block("for _once in range(1):"):
+        with low.recipes.forgotten(), low.out.block("for _once in range(1):"):
             low.returns.append((node.result, False))
             low.body(node.body)
             low.returns.pop()

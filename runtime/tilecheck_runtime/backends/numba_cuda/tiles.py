@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from tilecheck.ir.kernel import Expr, OpCall
 from tilecheck.ir.types import TileType
-from tilecheck_runtime.backends.numba_cuda import elementwise, exchange
+from tilecheck_runtime.backends.numba_cuda import anew, elementwise, exchange
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Lines, join_index
 from tilecheck_runtime.backends.numba_cuda.plan import tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import (
@@ -80,7 +80,10 @@ def convert(low: Lowering, held: Held, target: Layout) -> Held:
         return exchange.remap(builder, held.dtype, source, target, args[0], broadcast_map(shape, goal))
 
     name = low.out.intrinsic("move", (held.dtype, source, target), 1, (held.dtype, target.registers), build)
-    return low.bind("t", f"{name}({held.name})", target, held.dtype)
+    moved = low.bind("t", f"{name}({held.name})", target, held.dtype)
+    if source.registers * 8 <= target.registers and registers is not None:
+        low.recipes.note_light(moved)
+    return moved
 
 
 def _beside(low: Lowering, held: Held, source: Lines, target: Fragments) -> Held:
@@ -100,16 +103,14 @@ def elementwise_op(low: Lowering, op: str, node: Expr, operands: Sequence[Expr],
     shape = tile_shape(kind)
     dtype = next(t.dtype.name for o in operands if isinstance(t := low.types[o], TileType))
     target = low.choose(node, shape, want)
-    names: list[str] = []
+    given: list[Held | str] = []
     scalars: list[str | None] = []
     for operand in operands:
         scalar = low.scalar_kind(operand)
-        if scalar is not None:
-            names.append(low.scalar(operand))
-            scalars.append(scalar)
-        else:
-            names.append(convert(low, low.tile(operand, target), target).name)
-            scalars.append(None)
+        given.append(low.scalar(operand) if scalar is not None else convert(low, low.tile(operand, target), target))
+        scalars.append(scalar)
+    given = [one if isinstance(one, str) else low.recipes.current(low, one) for one in given]
+    names = [one if isinstance(one, str) else one.name for one in given]
     result = kind.dtype.name
     to_bool = result == "bool_"
     asked = elementwise.asked_of(low, node)
@@ -123,7 +124,10 @@ def elementwise_op(low: Lowering, op: str, node: Expr, operands: Sequence[Expr],
 
     key = (dtype, target.registers, tuple(scalars), asked)
     name = low.out.intrinsic(op, key, len(names), (result, target.registers), build)
-    return low.bind("t", f"{name}({', '.join(names)})", target, result)
+    made = low.bind("t", f"{name}({', '.join(names)})", target, result)
+    if op in anew.CHEAP and not any(scalars):
+        low.recipes.note(name, given, made)
+    return made
 
 
 def lower_where(low: Lowering, node: OpCall, want: Layout | None) -> Held:
@@ -185,7 +189,7 @@ def lower_astype(low: Lowering, node: OpCall, want: Layout | None) -> Held:
     scalar = low.scalar_kind(node.args[0])
     if scalar is not None:
         return fill(low, low.scalar(node.args[0]), scalar, target, to)
-    x = convert(low, low.tile(node.args[0], target), target)
+    x = low.recipes.current(low, convert(low, low.tile(node.args[0], target), target))
     if x.dtype == to:
         return x
 
@@ -193,7 +197,9 @@ def lower_astype(low: Lowering, node: OpCall, want: Layout | None) -> Held:
         return cast_all(builder, x.dtype, to, args[0])
 
     name = low.out.intrinsic(f"to_{to}", (x.dtype, target.registers), 1, (to, target.registers), build)
-    return low.bind("t", f"{name}({x.name})", target, to)
+    made = low.bind("t", f"{name}({x.name})", target, to)
+    low.recipes.note(name, (x,), made)
+    return made
 
 
 def lower_bitcast(low: Lowering, node: OpCall, want: Layout | None) -> Held:
