@@ -26,7 +26,7 @@ def value_of_type(known: HostType) -> Value | None:
     if name == "tilecheck.Tensor":
         return Array("tilecheck", known.dtype, known.extents, known.access)
     if name in ("tilecheck.Partition", "tilecheck.OwnedPartition"):
-        return Pieces(Array("tilecheck", known.dtype, None, known.access))
+        return Pieces(Array("tilecheck", known.dtype, None, known.access), mapped=None)
     if name == "tilecheck.DeviceOp":
         return Op()
     if name == "numpy.ndarray":
