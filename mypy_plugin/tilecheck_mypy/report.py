@@ -56,7 +56,9 @@ SAID_BY_MYPY = {
     "dtype-mismatch": ("arg-type",),
     "shape-mismatch": ("arg-type",),
     "unpartitioned-output": ("arg-type",),
+    "usage": ("index",),
     "write-to-shared": ("arg-type", "call-overload", "misc"),
+    "borrow-conflict": ("misc",),
 }
 """What mypy says, in words about types, of the mistake that a rule finds."""
 
