@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
+from tilecheck import Atomic, Dim, Dyn, Mut, Shared, Tensor, f32
 from tilecheck.verify.stand_in import cuda_on_cpu
 from tilecheck_runtime.backends import default
 
@@ -83,6 +83,20 @@ def rows(z: Tensor[Mut, f32, Dyn], ptr: Tensor[Shared, tc.i32, Dyn]) -> None:
 @tc.kernel(requires="0 <= where < x.size")
 def pick(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn], where: Tensor[Shared, tc.i32, Dyn]) -> None:
     z.store(tc.gather(x, tc.load_like(where, z, pad=0)))
+
+
+@tc.simt(block=4)
+def first_of(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < z.size:
+        z[i] = x[0]
+
+
+@tc.simt(block=4)
+def by_turns(z: Tensor[Mut, f32, Dyn], count: Tensor[Atomic, tc.i32, Dyn]) -> None:
+    turn = cuda.atomic.add(count, 0, 1)
+    if turn < z.size:
+        z[turn] = cuda.grid(1)
 
 
 @cuda.jit

@@ -55,6 +55,25 @@ def test_requires_that_holds_runs() -> None:
     assert z.numpy().tolist() == [2, 2, 2, 2]
 
 
+def test_an_empty_array_is_refused_where_the_proof_rests_on_an_element() -> None:
+    assert "x.size >= 1" in str(refused(lambda: k.first_of(tc.zeros(4).partition(4), tc.zeros(0))))
+
+
+@pytest.mark.parametrize(("start", "text"), [(-3, "`count >= 0`"), (2**31 - 2, "`count <= 1073741824`")])
+def test_a_counter_starts_where_the_proof_lets_it(start: int, text: str) -> None:
+    count = tc.asarray(np.array([start], np.int32))
+    error = refused(lambda: k.by_turns(tc.zeros(8).partition(4), count).sync())
+    assert isinstance(error, tc.LaunchRefused) and text in str(error) and str(start) in str(error)
+
+
+def test_turns_that_are_left_are_taken() -> None:
+    z, count = tc.full(8, -1.0), tc.asarray(np.array([2], np.int32))
+    k.by_turns(z.partition(4), count).sync()
+    first, second, *taken = z.numpy().tolist()
+    assert first == second == -1 and len(set(taken)) == 6 and set(taken) <= set(range(8))
+    assert count.numpy().tolist() == [10]
+
+
 def test_a_racing_kernel_is_refused_before_it_runs() -> None:
     error = refused(lambda: k.all_on_one(tc.zeros(8).partition(4)))
     assert isinstance(error, tc.KernelRejected) and error.rule == "data-race"

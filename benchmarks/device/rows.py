@@ -24,6 +24,7 @@ WHOLE: dict[int, tuple[Configuration, ...]] = {
         ((1, 4096), {"num_warps": 8}),
         ((2, 4096), {"num_warps": 16}),
         ((1, 4096), {"num_warps": 4, "occupancy": 12}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 8}),
         ((2, 4096), {"num_warps": 4, "occupancy": 6}),
         ((1, 4096), {"num_warps": 16, "occupancy": 4}),
     ),
@@ -33,6 +34,7 @@ WHOLE: dict[int, tuple[Configuration, ...]] = {
         ((1, 16384), {"num_warps": 16, "occupancy": 1}),
         ((1, 16384), {"num_warps": 8, "occupancy": 2}),
         ((1, 16384), {"num_warps": 8, "occupancy": 3}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 4}),
     ),
 }
 STEPS = {

@@ -36,10 +36,13 @@ class ExpressionReader:
 
     def span(self, node: Context) -> Span:
         """Where `node` stands, in our counting."""
-        column = max(node.column, 0) + 1
-        end_line = node.end_line or node.line
-        end = (node.end_column or column) + 1
-        return Span(self.path, node.line, column, end_line, max(end, column + 1) if end_line == node.line else end)
+        line, column = node.line, node.column + 1
+        if column < 1:
+            column = 1
+        end_line, end = node.end_line or line, (node.end_column or column) + 1
+        if end <= column and end_line == line:
+            end = column + 1
+        return Span(self.path, line, column, end_line, end)
 
     def maybe(self, node: Expression | None) -> ir.Expr | None:
         return self.expr(node) if node is not None else None

@@ -46,6 +46,8 @@ NOWHERE = Span("", 0, 0, 0, 0)
 # Libraries whose names are matched as written: mypy would name the module that a re-export comes from.
 LEXICAL = frozenset({"numba", "numba_cuda", "cuda", "cupy", "torch", "numpy", "cuda_tile"})
 
+_ACCESSES = frozenset(Access)
+
 Track = Literal["host", "tile", "simt", "numba", "cutile"]
 
 
@@ -95,7 +97,7 @@ def _tensor_arguments(type_: Instance) -> tuple[Access | None, str | None, tuple
     args = [get_proper_type(a) for a in map_instance_to_supertype(type_, base).args]
     access: Access | None = None
     dtype: str | None = None
-    if args and isinstance(args[0], Instance) and args[0].type.name in set(Access):
+    if args and isinstance(args[0], Instance) and args[0].type.name in _ACCESSES:
         access = Access(args[0].type.name)
     if len(args) > 1 and isinstance(args[1], Instance):
         dtype = args[1].type.name

@@ -54,9 +54,10 @@ def report(errors: Errors, finding: Diagnostic) -> None:
 
 SAID_BY_MYPY = {
     "dtype-mismatch": ("arg-type",),
+    "launch-contract": ("arg-type",),
     "shape-mismatch": ("arg-type",),
     "unpartitioned-output": ("arg-type",),
-    "usage": ("index",),
+    "usage": ("arg-type", "call-arg", "index", "misc"),
     "write-to-shared": ("arg-type", "call-overload", "misc"),
     "borrow-conflict": ("misc",),
 }
@@ -75,7 +76,7 @@ def _drop_twins(errors: Errors, error: ErrorInfo, codes: tuple[str, ...]) -> Non
         for info in known
         if info.severity == "error" and info.code is not None and info.code.code in codes
         if (info.line, info.column) == (error.line, error.column)
-        if "Tensor" in info.message or "Partition" in info.message
+        if any(name in info.message for name in ("Tensor", "Partition", "Kernel", "_Launcher"))
     ]
     if twins:
         gone = {(twin.code, twin.line, twin.column) for twin in twins}

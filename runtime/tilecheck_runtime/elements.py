@@ -6,7 +6,7 @@ tensor has elements without an allocation: every shape rule applies to it, and n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime.backends import Strided
@@ -15,6 +15,9 @@ from tilecheck_runtime.layout import Layout
 from tilecheck_runtime.ledger import Access, Loan, Request
 from tilecheck_runtime.memory import Allocation
 from tilecheck_runtime.regions import Region
+
+# Of an address no more matters to a kernel than what it leaves divided by this.
+ALIGNED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,18 @@ class Elements:
     # Worked out at the first use: every launch asks.
     _region: Region | None = field(default=None, init=False, compare=False, repr=False)
     _strided: Strided | None = field(default=None, init=False, compare=False, repr=False)
+    _kind: tuple[object, ...] | None = field(default=None, init=False, compare=False, repr=False)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What a launch is decided by: whether there is data, how its address is aligned, shape, strides and dtype."""
+        if self._kind is None:
+            layout, memory = self.layout, self.allocation
+            address = layout.offset + (0 if memory is None else memory.buffer.address)
+            kind = (memory is None, address % ALIGNED, layout.shape, layout.strides, self.dtype.name)
+            object.__setattr__(self, "_kind", kind)
+        assert self._kind is not None
+        return self._kind
 
     @property
     def meta(self) -> bool:
@@ -68,7 +83,7 @@ class Elements:
 
     def at(self, layout: Layout) -> Elements:
         """Other elements of the same memory."""
-        return replace(self, layout=layout)
+        return Elements(self.allocation, layout, self.dtype, self.writable)
 
     def request(self, access: Access, actor: Loan | None, name: str | None = None, execution: object = None) -> Request:
         """An access to these elements through the handle with the loan `actor`."""

@@ -223,7 +223,7 @@ def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
                 _check_pair(first, second, by)
     for request in requests:
         ledger = request.ledger
-        loans = ledger.still()
+        loans = ledger.still(request.region)
         if request.access in BY_HOST:
             loans += ledger.running()
         broken: list[tuple[Loan, str]] = []
@@ -291,7 +291,7 @@ def _end_idle(request: Request, by: str, spared: Loan | None = None) -> bool:
     """End the idle loans that `request` excludes, but for `spared` and those that nobody has; whether there were any."""
     kept = frozenset() if request.actor is None else request.actor.ancestry
     found = False
-    for loan in request.ledger.still():
+    for loan in request.ledger.still(request.region):
         if loan.state is not State.IDLE or loan is spared or loan.number in kept:
             continue
         if overlaps(loan.region, request.region) and not loan.vacant:

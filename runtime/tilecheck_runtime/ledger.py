@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.regions import Region, overlaps
 from tilecheck_runtime.sites import Site, subject
+from tilecheck_runtime.spans import Spans
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends import Event
@@ -245,25 +246,18 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._still: list[weakref.ref[Loan]] = []
+        self._still: Spans[Loan] = Spans()
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
-        self._lanes: dict[int, list[weakref.ref[Loan]]] = {}
-        self._standing: list[tuple[Region, weakref.ref[Standing]]] = []
+        self._lanes: dict[int, Spans[Loan]] = {}
+        self._standing: Spans[Standing] = Spans()
 
-    def still(self) -> list[Loan]:
-        """The loans that have not ended and are not running."""
+    def still(self, region: Region) -> list[Loan]:
+        """The loans that have not ended, are not running, and may overlap `region`."""
         with LOCK:
             if OPEN:
                 _enter_open()
-            found: list[Loan] = []
-            for ref in self._still:
-                loan = ref()
-                if loan is not None and loan.ended is None and loan.state not in PASSED:
-                    found.append(loan)
-            if len(found) < len(self._still):
-                self._still = [weakref.ref(loan) for loan in found]
-            return found
+            return self._still.near(region.offset, region.end, _passed)
 
     def running(self) -> list[Loan]:
         """The loans of executions that nobody has waited for."""
@@ -284,20 +278,19 @@ class Ledger:
 
     def live(self, region: Region) -> list[Loan]:
         """The loans that overlap `region` and have not ended."""
-        return [loan for loan in (*self.still(), *self.running()) if overlaps(loan.region, region)]
+        return [loan for loan in (*self.still(region), *self.running()) if overlaps(loan.region, region)]
 
     def add(self, loan: Loan) -> None:
         """Enter a loan that was granted."""
         with LOCK:
-            self._still.append(weakref.ref(loan))
+            self._still.add(loan.region.offset, loan.region.end, weakref.ref(loan), _passed)
 
     def stand(self, region: Region, standing: Standing) -> None:
         """Enter a leave that was granted."""
         with LOCK:
-            others = [
-                entry for entry in self._standing if (s := entry[1]()) is not None and s is not standing and s.stands
-            ]
-            self._standing = [*others, (region, weakref.ref(standing))]
+            there = self._standing.near(region.offset, region.end, _taken_back)
+            if not any(other is standing for other in there):
+                self._standing.add(region.offset, region.end, weakref.ref(standing), _taken_back)
 
     def unsettle(
         self,
@@ -312,32 +305,17 @@ class Ledger:
         is by itself, nor the one that is `spared`.
         """
         with LOCK:
-            if not self._standing:
-                return
-            kept: list[tuple[Region, weakref.ref[Standing]]] = []
-            for entry in self._standing:
-                other, standing = entry[0], entry[1]()
-                if standing is None:
-                    continue
-                if standing is spared:
-                    kept.append(entry)
-                    continue
+            for standing in self._standing.near(region.offset, region.end, _taken_back):
                 meant = borrows if standing.number is None else launches and standing.number != stream
-                if meant and other.offset < region.end and region.offset < other.end:
+                if meant and standing is not spared:
                     standing.stands = standing.ready = False
-                if standing.stands:
-                    kept.append(entry)
-            self._standing = kept
 
     def unsettle_views(self, region: Region, spared: frozenset[int]) -> None:
         """Take back the leaves for views of bytes of `region`, but not of those whose loans have numbers in `spared`."""
         with LOCK:
-            for other, ref in self._standing:
-                view = ref()
-                if view is None or view.view is None or view.view.number in spared:
-                    continue
-                if other.offset < region.end and region.offset < other.end:
-                    view.stands = view.ready = False
+            for standing in self._standing.near(region.offset, region.end, _taken_back):
+                if standing.view is not None and standing.view.number not in spared:
+                    standing.stands = standing.ready = False
 
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""
@@ -347,18 +325,18 @@ class Ledger:
             self._running.append(ref)
             if len(self._running) > self._sweep_at:
                 self.running()
-            lane = [ref]
-            for earlier in self._lanes.get(stream, ()):
-                other = earlier()
-                if other is None:
-                    continue
+            lane = self._lanes.setdefault(stream, Spans())
+
+            def behind(other: Loan) -> bool:
                 # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
                 same = other.exclusive == loan.exclusive and other.region == loan.region
                 if other.state is State.RUNNING and not (same and other.owner is not None and other.owner.submitted):
-                    lane.append(earlier)
-                else:
-                    other.listed = False
-            self._lanes[stream] = lane
+                    return False
+                other.listed = False
+                return True
+
+            lane.near(loan.region.offset, loan.region.end, behind)
+            lane.add(loan.region.offset, loan.region.end, ref, behind)
 
     def ahead(self, loan: Loan, execution: object) -> set[Runner]:
         """The executions, other than `execution`, that what `loan` is about to do must come after."""
@@ -366,8 +344,20 @@ class Ledger:
             return {
                 other.owner
                 for lane in self._lanes.values()
-                for ref in lane
-                if (other := ref()) is not None and other.state is State.RUNNING and other.owner is not execution
+                for other in lane.near(loan.region.offset, loan.region.end, _keep)
+                if other.state is State.RUNNING and other.owner is not execution
                 if other.owner is not None and (other.exclusive or loan.exclusive)
                 if overlaps(loan.region, other.region)
             }
+
+
+def _passed(loan: Loan) -> bool:
+    return loan.ended is not None or loan.state in PASSED
+
+
+def _taken_back(standing: Standing) -> bool:
+    return not standing.stands
+
+
+def _keep(loan: Loan) -> bool:
+    return False

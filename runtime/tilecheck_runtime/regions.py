@@ -11,7 +11,7 @@ and for anything of up to `RUNS` contiguous runs; beyond that it answers yes, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 import numpy as np
@@ -29,16 +29,17 @@ class Region:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     width: int
+    # One past the last byte.
+    end: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        reach = sum([(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)])
+        object.__setattr__(self, "end", self.offset + reach + self.width)
 
     @property
     def empty(self) -> bool:
         """Whether no byte belongs to it."""
         return 0 in self.shape
-
-    @property
-    def end(self) -> int:
-        """One past the last byte."""
-        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + self.width
 
 
 def overlaps(a: Region, b: Region) -> bool:

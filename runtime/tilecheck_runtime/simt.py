@@ -43,6 +43,7 @@ from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
 from tilecheck.symbolic.requires import Comparison, Requirement, RequiresError, parse, vocabulary
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile_conditions import Refusal, resolver
+from tilecheck.verify.verdict import NOT_EMPTY
 from tilecheck_runtime.backends import Backend, Grid
 from tilecheck_runtime.binding import Argument
 from tilecheck_runtime.errors import KernelRejected, LaunchRefused
@@ -168,7 +169,7 @@ def _block(kernel: KernelObject) -> Grid:
 
 def _goals(kernel: Kernel, proof: SimtReport) -> tuple[list[Comparison], tuple[ElementFact, ...]]:
     """The comparisons of `requires`, of the proof and of its assumptions, and what is said of array elements. Raises
-    LaunchRefused for `requires` that does not parse; assumptions in words are kept by the borrow rules.
+    LaunchRefused for `requires` that does not parse; that arrays do not overlap is kept by the borrow rules.
     """
     words = vocabulary(kernel)
     goals: list[Requirement] = []
@@ -180,7 +181,9 @@ def _goals(kernel: Kernel, proof: SimtReport) -> tuple[list[Comparison], tuple[E
             goals.extend(parse(text, words))
     except RequiresError as error:
         raise LaunchRefused(f"`{kernel.name}`: {error.message}", error.help) from None
-    for text in proof.assumptions:
+    arrays = [param.name for param in kernel.params if isinstance(param, TensorParam)]
+    not_empty = [f"{name}.size >= 1" for name in arrays] if NOT_EMPTY in proof.assumptions else []
+    for text in (*proof.assumptions, *not_empty, *proof.starts):
         try:
             goals.extend(parse(text, words))
         except RequiresError:

@@ -38,13 +38,14 @@ from tilecheck.verify.tile import TileReport, check_kernel
 from tilecheck_runtime.backends import Backend, default
 from tilecheck_runtime.binding import Argument, TensorArgument
 from tilecheck_runtime.contracts import partners
+from tilecheck_runtime.elements import ALIGNED
 from tilecheck_runtime.errors import KernelRejected
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # Facts stronger than this change no code.
-DIVISOR = 16
+DIVISOR = ALIGNED
 # Calls of different facts that a kernel remembers.
 DECISIONS = 256
 # `package.module.CONSTANT` is looked up this deep.
@@ -160,24 +161,14 @@ class Decision:
 def facts_of(
     kernel: CheckedKernel, arguments: Sequence[Argument], bindings: Mapping[str, int], hints: Mapping[str, int]
 ) -> Hashable:
-    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel."""
+    """Everything that Dims, grid, checks, conditions and key of a call are computed from, apart from the kernel. Where an
+    array lies is not in it, only how it is aligned: views of one shape, and tensors of one shape, are the same to it.
+    """
     facts: list[Hashable] = [default().name, *bindings.items(), *hints.items()]
     floats = kernel.floats_matter
     for argument in arguments:
         if isinstance(argument, TensorArgument):
-            elements = argument.elements
-            base = 0 if elements.allocation is None else elements.allocation.buffer.address % DIVISOR
-            facts.append(
-                (
-                    elements.allocation is None,
-                    base,
-                    elements.layout,
-                    elements.dtype.name,
-                    argument.tile,
-                    argument.exact,
-                    argument.mapping,
-                )
-            )
+            facts.append((argument.elements.kind, argument.tile, argument.exact, argument.mapping))
         elif floats or not isinstance(argument.value, float):
             facts.append(argument.value)
     return tuple(facts)

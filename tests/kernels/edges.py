@@ -360,3 +360,44 @@ def plain_segments(z: Tensor[Mut, i32, Dyn], p: Tensor[Shared, i64, Dyn]) -> Non
         for k in range(p[i], p[i + 1]):
             if 0 <= k < z.size:
                 z[k] = i
+
+
+# RIGHT: race-free
+@cuda.jit
+def rows_of_a_packed_triangle(full, packed):
+    i = cuda.blockIdx.x
+    for j in range(cuda.threadIdx.x, i + 1, cuda.blockDim.x):
+        packed[i * (i + 1) // 2 + j] = full[i, j]
+
+
+# RIGHT: race-free
+@cuda.jit
+def a_triangle_without_its_diagonal(full, packed, n):
+    i, j = cuda.grid(2)
+    if i < n and j < i:
+        packed[i * (i - 1) // 2 + j] = full[i, j]
+
+
+# RIGHT: race-free
+@cuda.jit
+def a_triangle_by_squares(full, packed):
+    i = cuda.grid(1)
+    if i < full.shape[0]:
+        for j in range(i + 1):
+            packed[(i * i + i) // 2 + j] = full[i, j]
+
+
+# WRONG: race-free
+@cuda.jit
+def a_triangle_with_rows_too_long(full, packed):
+    i = cuda.blockIdx.x
+    for j in range(cuda.threadIdx.x, i + 2, cuda.blockDim.x):
+        packed[i * (i + 1) // 2 + j] = full[i, j]
+
+
+# WRONG: race-free
+@cuda.jit
+def a_triangle_with_rows_too_near(full, packed, n):
+    i, j = cuda.grid(2)
+    if i < n and j <= i:
+        packed[i * (i - 1) // 2 + j] = full[i, j]

@@ -350,3 +350,36 @@ def cube_tile(a, out):
 
 
 cube_tile[(2, 2, 2), (8, 8, 8)](np.ones((12, 13, 14), FLT), np.zeros((12, 13, 14), FLT))
+
+
+# EXPECT: safe
+@cuda.jit
+def product_of_strips(a, b, c):
+    left = cuda.shared.array((32, 8), float32)
+    right = cuda.shared.array((8, 32), float32)
+    acc = cuda.local.array((2, 2), float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    tid = ty * T + tx
+    top, side = cuda.blockIdx.y * 32, cuda.blockIdx.x * 32
+    for i in range(2):
+        for j in range(2):
+            acc[i, j] = 0.0
+    for k0 in range(0, a.shape[1], 8):
+        r, k = tid // 8, tid % 8
+        left[r, k] = a[top + r, k0 + k] if top + r < a.shape[0] and k0 + k < a.shape[1] else 0.0
+        k, q = tid // 32, tid % 32
+        right[k, q] = b[k0 + k, side + q] if k0 + k < b.shape[0] and side + q < b.shape[1] else 0.0
+        cuda.syncthreads()
+        for k in range(8):
+            for i in range(2):
+                for j in range(2):
+                    acc[i, j] += left[ty * 2 + i, k] * right[k, tx * 2 + j]
+        cuda.syncthreads()
+    for i in range(2):
+        for j in range(2):
+            y, x = top + ty * 2 + i, side + tx * 2 + j
+            if y < c.shape[0] and x < c.shape[1]:
+                c[y, x] = acc[i, j]
+
+
+product_of_strips[(2, 2), (T, T)](np.ones((50, 20), FLT), np.ones((20, 60), FLT), np.zeros((50, 60), FLT))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 from tilecheck.borrow.contracts import adopted, is_device_function
 from tilecheck.borrow.decisions import Conditions
@@ -106,16 +106,16 @@ class Context:
         if self.called_as is None:
             return replace(instr, span=at)
         result, call = self.called_as
-        told = replace(instr, span=at, inner=instr.inner or instr.span)
-        site: Site | None = getattr(told, "site", None)
+        changed: dict[str, Any] = {"span": at, "inner": instr.inner or instr.span}
+        site: Site | None = getattr(instr, "site", None)
         if site is not None:
             name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
-            told = replace(told, site=replace(site, name=name, span=at, inner=site.inner or site.span))  # type: ignore[call-arg]
-        if isinstance(told, flow.Build | flow.Lend | flow.Enqueue):
-            told = replace(told, uses=tuple(replace(use, span=at) for use in told.uses))
-        if isinstance(told, flow.Lend):
-            told = replace(told, given=tuple(replace(use, span=at) for use in told.given))
-        return told
+            changed["site"] = Site(site.kind, name, at, site.scope, site.in_async, site.inner or site.span)
+        if isinstance(instr, flow.Build | flow.Lend | flow.Enqueue):
+            changed["uses"] = tuple(replace(use, span=at) for use in instr.uses)
+        if isinstance(instr, flow.Lend):
+            changed["given"] = tuple(replace(use, span=at) for use in instr.given)
+        return replace(instr, **changed)
 
     @contextmanager
     def reading(self, part: Reading) -> Iterator[None]:

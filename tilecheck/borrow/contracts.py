@@ -40,7 +40,7 @@ class KernelFacts:
 
     `dims` are the Dims that signature and body use, by key; `body` is what a plain kernel's body does, None for a tile
     kernel; `block` the block that `@tc.simt` fixes, `signature` the types that a plain kernel was compiled for, `least`
-    the arguments that a plain kernel needs, None if that is not known.
+    the arguments that a kernel needs, None if that is not known.
     """
 
     contract: Contract
@@ -70,8 +70,8 @@ def kernel_of(function: ir.Function, local: Callable[[], set[str]], find: Find) 
     contract = Contract(function.name, track, params, function.span, dims, writes)
     signature = signature_of(function.decorators) if track == "numba" else None
     block = _block(function) if track == "simt" else None
-    # What stands above the one decorator of a numba kernel may change what it takes.
-    counted = track == "cutile" or (track == "numba" and len(function.decorators) == 1)
+    # What stands above the one decorator of a kernel may change what it takes.
+    counted = track == "cutile" or len(function.decorators) == 1
     plain = counted and all(param.kind == "plain" for param in function.params)
     least = sum(param.default is None for param in function.params) if plain else None
     return KernelFacts(contract, dims, body, block, signature, least)
@@ -81,14 +81,14 @@ def adopted(facts: KernelFacts) -> KernelFacts:
     """A plain kernel under our launch (`tc.adopt`): its parameters are exclusive iff its body writes them."""
     writes = facts.contract.writes
     if writes is None:
-        return KernelFacts(replace(facts.contract, track="simt"), facts.dims, facts.body)
+        return replace(facts, contract=replace(facts.contract, track="simt"), signature=None)
     params = tuple(
         replace(param, access=Access.MUT if param.name in writes else Access.SHARED)
         if isinstance(param, TensorParam)
         else param
         for param in facts.contract.params
     )
-    return KernelFacts(replace(facts.contract, track="simt", params=params), facts.dims, facts.body)
+    return replace(facts, contract=replace(facts.contract, track="simt", params=params), signature=None)
 
 
 def function_of(function: ir.Function, find: Find) -> Contract | None:

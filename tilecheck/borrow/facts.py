@@ -84,22 +84,22 @@ class State:
 
     def copy(self) -> State:
         return State(
-            dict(self.names),
-            dict(self.slots),
-            set(self.bag),
-            dict(self.parent),
-            set(self.held),
-            dict(self.phase),
-            dict(self.moved),
-            dict(self.spent),
-            set(self.kept),
-            dict(self.pending),
-            set(self.after),
-            set(self.recorded),
-            set(self.aside),
-            dict(self.on),
-            set(self.behind),
-            dict(self.decided),
+            self.names.copy(),
+            self.slots.copy(),
+            self.bag.copy(),
+            self.parent.copy(),
+            self.held.copy(),
+            self.phase.copy(),
+            self.moved.copy(),
+            self.spent.copy(),
+            self.kept.copy(),
+            self.pending.copy(),
+            self.after.copy(),
+            self.recorded.copy(),
+            self.aside.copy(),
+            self.on.copy(),
+            self.behind.copy(),
+            self.decided.copy(),
         )
 
     def key(self) -> Hashable:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilecheck.borrow.arguments import check_kinds, declared
 from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch, TileLaunch
 from tilecheck.borrow.plain_launches import check_plain
 from tilecheck.borrow.shapes import grid_of, op_of
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import Array, Handle, Number, Op, Pieces, Shape
+from tilecheck.borrow.values import Array, Number, Pieces, Shape
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
 from tilecheck.ir.kernel import Access, TensorParam
@@ -33,10 +34,11 @@ def check_launch(launch: Launch) -> Iterator[Fault]:
     if launch.kernel.facts.contract.track == "simt":
         if launch.kernel.facts.block is not None:
             yield from _outputs(launch)
+        yield from check_kinds(launch)
         yield from _dtypes(launch)
         return
     yield from _outputs(launch)
-    yield from _kinds(launch)
+    yield from check_kinds(launch)
     yield from _dtypes(launch)
     yield from _ranks(launch)
     yield from _dims(launch, {})
@@ -83,7 +85,7 @@ def _outputs(launch: Launch) -> Iterator[Fault]:
                 "unpartitioned-output",
                 f"`{text}` is not partitioned, but `{launch.kernel.facts.contract.name}` writes `{param.name}`",
                 arg.expr.span,
-                labels=_declared(launch, param),
+                labels=declared(launch, param),
                 help=f"pass `{text}.partition({tiles})`, one tile per block",
             )
 
@@ -95,12 +97,6 @@ def _names(launch: Launch, param: TensorParam) -> list[str]:
     return ["..." if dim is None else dim.name if dim.size is None else str(dim.size) for dim in known]
 
 
-def _declared(launch: Launch, param: TensorParam) -> tuple[Label, ...]:
-    if launch.kernel.facts.contract.span is None or param.span.path != launch.span.path:
-        return ()
-    return (Label(param.span, f"`{param.name}` is declared here"),)
-
-
 def _array(arg: LaunchArg) -> Array | None:
     if isinstance(arg.value, Pieces):
         return arg.value.array
@@ -110,14 +106,16 @@ def _array(arg: LaunchArg) -> Array | None:
 def _dtypes(launch: Launch) -> Iterator[Fault]:
     for param, arg in _tensors(launch):
         array = _array(arg)
-        if array is None or None in (array.dtype, param.dtype) or array.dtype == param.dtype:
+        if array is None or array.library == "numpy":
+            continue
+        if None in (array.dtype, param.dtype) or array.dtype == param.dtype:
             continue
         yield Fault(
             "dtype-mismatch",
             f"`{spell(arg.expr)}` is {array.dtype}, but `{param.name}` of `{launch.kernel.facts.contract.name}` is "
             f"{param.dtype}",
             arg.expr.span,
-            labels=_declared(launch, param),
+            labels=declared(launch, param),
             help=f"make it with `dtype=tc.{param.dtype}`, or convert it with `astype(tc.{param.dtype})`",
         )
 
@@ -145,38 +143,8 @@ def _ranks(launch: Launch) -> Iterator[Fault]:
             f"`{spell(arg.expr)}` {what} {_axes(len(given))}, `{param.name}` of `{launch.kernel.facts.contract.name}` "
             f"has {len(param.extents)}",
             arg.expr.span,
-            labels=_declared(launch, param),
+            labels=declared(launch, param),
         )
-
-
-def _kinds(launch: Launch) -> Iterator[Fault]:
-    """Arguments that are no tensor where one is wanted, or no number of the right kind."""
-    name = launch.kernel.facts.contract.name
-    for param in launch.kernel.facts.contract.params:
-        arg = launch.args.get(param.name)
-        if arg is None:
-            continue
-        text = f"`{spell(arg.expr)}`"
-        if isinstance(param, TensorParam):
-            shared = param.access in (Access.SHARED, Access.ATOMIC)
-            match arg.value:
-                case Pieces() if shared:
-                    what, way_out = "a partition", "pass the tensor itself: what is only read is not cut into tiles"
-                case Array(library="numpy"):
-                    what, way_out = "a NumPy array", "copy it to the device: `tc.asarray(...)`"
-                case Op():
-                    what, way_out = "an op", "chain it: `op.then(lambda value: ...)`"
-                case Handle(kind="running"):
-                    what, way_out = "running", "`wait()` for its value"
-                case _:
-                    continue
-            wants = f"`{param.name}` of `{name}` is a tensor"
-            yield Fault(
-                "usage", f"{text} is {what}, but {wants}", arg.expr.span, None, _declared(launch, param), way_out
-            )
-        elif isinstance(arg.value, Number) and param.kind in ("int", "float") and isinstance(arg.value.value, bool):
-            message = f"{text} is a bool, but `{param.name}` of `{name}` is `{param.kind}`"
-            yield Fault("dtype-mismatch", message, arg.expr.span, help=f"pass a Python {param.kind}")
 
 
 def _axes(count: int) -> str:
@@ -259,7 +227,7 @@ def _bind(
     labels: tuple[Label, ...] = ()
     if param is not None:
         span = launch.args[param.name].expr.span
-        labels = _declared(launch, param)
+        labels = declared(launch, param)
     if param is None:
         message = f"{source} binds {value}, expected {earlier[0]}: {earlier[1]}"
         yield Fault("unbound-dim", message, span, help="one `Dim` has one value in a launch")

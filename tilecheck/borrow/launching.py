@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tilecheck.borrow.arguments import check_count
 from tilecheck.borrow.containers import elements, entries
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import may_be_read, read_body
@@ -66,6 +67,8 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tup
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if kernel.facts.contract.track == "numba":
         low.faults.extend(check_arguments(kernel, node.args, node))
+    elif not plain:
+        low.faults.extend(check_count(kernel, node, given))
     args = note(low, node, kernel, bound)
     if plain:
         enqueue(low, node, kernel, kernel.config or Config(), bound)
@@ -304,5 +307,5 @@ _RETURNS = {
 _VALUES: dict[str, Value] = {
     "tilecheck.DeviceOp": Op(),
     "tilecheck.Running": Handle("running"),
-    "tilecheck.Partition": Pieces(Array("tilecheck")),
+    "tilecheck.Partition": Pieces(Array("tilecheck"), mapped=None),
 }

@@ -41,6 +41,9 @@ class Program:
         self._known: dict[str, bool] = {}
         self._made: dict[int, dict[str, tuple[Kind, Value]]] = {}
         self._surveys: dict[int, Survey] | None = None
+        self._values: dict[str, Value | None] = {}
+        self._callables: dict[ir.Function, Value | None] = {}
+        self._free: dict[ir.Function, tuple[ir.Name, ...]] = {}
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
@@ -71,6 +74,14 @@ class Program:
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
         return self._survey_of(function).local
+
+    def free(self, function: ir.Function) -> tuple[ir.Name, ...]:
+        """A mention of each variable that `function` does not bind; it may stand in another file."""
+        if function not in self._free:
+            own = self.local(function)
+            named = [name for name in ir.walk(*function.body) if isinstance(name, ir.Name) and name.full is None]
+            self._free[function] = tuple({name.id: name for name in named if name.id not in own}.values())
+        return self._free[function]
 
     def _survey_of(self, function: ir.Function) -> Survey:
         if self._surveys is None:
@@ -213,6 +224,11 @@ class Program:
 
     def value(self, full: str) -> Value | None:
         """A kernel, a function with a contract or a literal constant behind a dotted name."""
+        if full not in self._values:
+            self._values[full] = self._value(full)
+        return self._values[full]
+
+    def _value(self, full: str) -> Value | None:
         found = self.find(full)
         if isinstance(found, ir.Function):
             return self.callable(found)
@@ -220,6 +236,11 @@ class Program:
 
     def callable(self, function: ir.Function) -> Value | None:
         """The kernel or the contract that `function` defines."""
+        if function not in self._callables:
+            self._callables[function] = self._callable(function)
+        return self._callables[function]
+
+    def _callable(self, function: ir.Function) -> Value | None:
         kernel = self.kernel(function)
         if kernel is not None:
             return KernelValue(kernel)

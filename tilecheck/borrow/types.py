@@ -29,7 +29,7 @@ def value_of_type(known: HostType) -> Value | None:
     if name in ("tilecheck.Partition", "tilecheck.OwnedPartition"):
         owned = name == "tilecheck.OwnedPartition"
         access = Access.OWNED if owned else known.access
-        return Pieces(Array("tilecheck", known.dtype, None, access), owned=owned)
+        return Pieces(Array("tilecheck", known.dtype, None, access), mapped=None, owned=owned)
     if name == "tilecheck.DeviceOp":
         return Op()
     if name == "numpy.ndarray":

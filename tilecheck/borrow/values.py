@@ -49,12 +49,14 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A partition: `tile` by axis; `exact` when it alone fixes the grid, `owned` when it took its tensor over."""
+    """A partition: `tile` by axis; `exact` when it alone fixes the grid, `mapped` when blocks walk over it, None if that is
+    not known, `owned` when it took its tensor over.
+    """
 
     array: Array
     tile: Shape | None = None
     exact: bool = True
-    mapped: bool = False
+    mapped: bool | None = False
     owned: bool = False
 
 

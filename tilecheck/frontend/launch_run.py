@@ -33,6 +33,8 @@ from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 _DEPTH = 6
 _MAX_ROUNDS = 64
+# With less left, a loop is no longer run round by round.
+_ENOUGH_FOR_LOOPS = FUEL // 8
 # Rounds of a loop after which what it may do to values from outside is known.
 _ROUNDS_TO_SETTLE = 3
 
@@ -54,7 +56,25 @@ class HostRun(HostStates):
         if self.classes_changed or shared & changed or any(id(value) in self.spoiled for value in names.values()):
             self.seen, self.called = top, called
             self._all_functions()
+        self._what_was_cut()
         return tuple(self.seen)
+
+    def _what_was_cut(self) -> None:
+        """Functions that calls did not enter again, as if someone called them with arguments that are not known; and
+        launches of any kind where the run came to its end early.
+        """
+        done: set[cst.FunctionDef] = set()
+        while left := [(node, scope) for node, scope in self.cut.items() if node not in done]:
+            node, scope = left[0]
+            done.add(node)
+            self.fuel = max(self.fuel, FUEL // 4)
+            self._enter(scope, node)
+        if self.spent:
+            kernels = {seen.kernel.node: seen for seen in self.seen}
+            for seen in kernels.values():
+                arguments = tuple(Stranger() for _ in parameters(seen.kernel.node))
+                unknown = Seen(seen.kernel, seen.call, seen.host, UNKNOWN, UNKNOWN, UNKNOWN, arguments)
+                self.seen.append(unknown)
 
     def _all_functions(self) -> None:
         for needs_arguments in (False, True):
@@ -96,6 +116,8 @@ class HostRun(HostStates):
         """Run `function`; parameters that are not given are their defaults or unknown."""
         self.called.add(function.node)
         if len(self.stack) > _DEPTH or function.scope.source is not self.module.source or self.fuel <= 0:
+            if function.scope.source is self.module.source:
+                self.cut.setdefault(function.node, function.scope)
             self.disturb(*args, *kwargs.values())
             return made_of(*args, *kwargs.values(), folded=True)
         names: dict[str, object] = {}
@@ -144,6 +166,7 @@ class HostRun(HostStates):
     def _simple(self, node: cst.CSTNode) -> None:
         self.fuel -= 1
         if self.fuel <= 0:
+            self.spent = True
             raise Stop("raise")
         match node:
             case cst.Expr(value=value):
@@ -351,7 +374,8 @@ class HostRun(HostStates):
 
     def _for(self, node: cst.For) -> None:
         sequence = self.value(node.iter)
-        if not isinstance(sequence, tuple | list | range) or len(sequence) > _MAX_ROUNDS:
+        known = isinstance(sequence, tuple | list | range) and len(sequence) <= _MAX_ROUNDS
+        if not known or self.fuel < _ENOUGH_FOR_LOOPS or not isinstance(sequence, tuple | list | range):
             self._unknown_loop(node, node.body.body, sequence)
             return
         self.loops.append(Loop())
@@ -366,7 +390,7 @@ class HostRun(HostStates):
     def _while(self, node: cst.While) -> None:
         """A `while` whose condition stays known runs for real, for a while."""
         self.loops.append(Loop())
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(_MAX_ROUNDS if self.fuel >= _ENOUGH_FOR_LOOPS else 0):
             test = self.value(node.test)
             if not (test is None or isinstance(test, int | float | str)):
                 break

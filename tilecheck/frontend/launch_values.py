@@ -36,6 +36,7 @@ from tilecheck.frontend.scopes import (
     Method,
     Ref,
     Resolve,
+    Scope,
     parameters,
 )
 from tilecheck.frontend.source import Source
@@ -59,6 +60,9 @@ class HostValues(HostMemory):
         self.seen: list[Seen] = []
         self.fuel = FUEL
         self.called: set[cst.FunctionDef] = set()
+        # Functions that a call did not enter because too many were running, and whether the run came to its end early.
+        self.cut: dict[cst.FunctionDef, Scope] = {}
+        self.spent = False
 
     @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:

@@ -319,7 +319,9 @@ class Calls(Expressions):
         array, index = self._cell(node)
         state = OpCall("random_state", (Load(array, index, span=span),), span=span)
         self.emit(Store(array, index, state, update=True, span=span))
-        return Opaque("a random number", span=span)
+        number = Opaque("a random number", span=span)
+        kind = name.rpartition("_")[2]
+        return OpCall(kind, (number,), span=span) if kind in ("float32", "float64") else number
 
     # ---- arrays of the kernel's own
 

@@ -6,6 +6,7 @@ loops, row-major and mixed-radix positions, tree reductions.
 
 - one product m = x*y: zero, one, sign, and m >= x, m >= y for positive factors, m >= 2*y for x >= 2;
 - two products m = u*x, n = u*y that share the factors u >= 1: equal if x == y, and m + u <= n if x < y;
+- x*(x + k) and y*(y + k), as in the rows of a packed triangle: x + y + k*(y - x) apart for 0 <= x < y;
 - q = x // d and r = x % d for d >= 1: x == q*d + r and 0 <= r < d;
 - tiles numbered in bands (`smt_bands.py`).
 
@@ -42,6 +43,8 @@ from tilecheck.symbolic.smt_terms import (
     product,
     scale,
     sub,
+    total,
+    value_of,
 )
 
 _ROUNDS = 4
@@ -136,11 +139,25 @@ def _two_products(m: Term, n: Term) -> list[Term]:
     if not shared and len(first) == len(second) == 2:
         (a, b), (c, d) = first, second
         return [
+            *_triangles(m, n),
             implies(conj(eq(a, c), eq(b, d)), eq(m, n)),
             implies(conj(eq(a, d), eq(b, c)), eq(m, n)),
             *_equal_choices(m, n),
         ]
     return []
+
+
+def _triangles(m: Term, n: Term) -> list[Term]:
+    """x*(x + k) and y*(y + k) for a constant k: for 0 <= x < y they are x + y + k*(y - x) apart, or more."""
+    made = []
+    (x, further), *others = (m.parts, n.parts, n.parts[::-1])
+    for y, beyond in others:
+        k = value_of(sub(further, x))
+        if k is not None and sub(beyond, y) is num(k):
+            for low, less, high, more in ((x, m, y, n), (y, n, x, m)):
+                apart = total([less, low, high, scale(sub(high, low), k)])
+                made.append(implies(conj(ge0(low), lt(low, high)), le(apart, more)))
+    return made
 
 
 def _weigh(formulas: Iterable[Term], weights: dict[Term, set[int]]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilecheck.symbolic.smt_nodes import Level, Term
 from tilecheck.symbolic.smt_read import show
-from tilecheck.symbolic.smt_terms import conj, ge
+from tilecheck.symbolic.smt_terms import conj, ge, linear_parts, num, scale, sub, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,17 @@ class Condition:
 
 
 def at_least(left: Term, right: Term) -> Condition:
-    """`left >= right`; `right <= left` where the left side is a constant."""
+    """`left >= right` with nothing negative on either side; `right <= left` where the left side is a constant."""
+    if any(
+        weight < 0
+        for side in (left, right)
+        for weight in (linear_parts(side)[0], *dict(linear_parts(side)[1]).values())
+    ):
+        const, parts = linear_parts(sub(left, right))
+        more, less = ([num(max(sign * const, 0))] for sign in (1, -1))
+        more += [scale(atom, weight) for atom, weight in parts if weight > 0]
+        less += [scale(atom, -weight) for atom, weight in parts if weight < 0]
+        left, right = total(more), total(less)
     if left.kind == "const":
         return Condition(f"{words(right)} <= {words(left)}", ge(left, right))
     return Condition(f"{words(left)} >= {words(right)}", ge(left, right))

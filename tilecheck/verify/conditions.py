@@ -20,6 +20,7 @@ from tilecheck.symbolic.smt_terms import (
     num,
     value_of,
 )
+from tilecheck.verify.choices import outcomes, plain
 from tilecheck.verify.condition import Condition, at_least, unique
 from tilecheck.verify.cutile_owner import band_conditions
 from tilecheck.verify.pairs import about_one
@@ -90,6 +91,7 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
     vocabulary = {Property.IN_BOUNDS: for_bounds, Property.RACE_FREE: for_races}.get(suspect.property, for_barriers)
     casts = list(unique(for_casts(run, suspect)))
     others = list(islice(unique(vocabulary(run, suspect)), _MOST_SINGLE))
+    clear = [condition for condition in others if plain(condition)]
     formulas = [*suspect.question.formulas, *assumed]
     bands: tuple[Condition, ...] = ()
     if run.kernel.track == "cutile" and suspect.first is not None:
@@ -98,13 +100,13 @@ def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition
     attempts: Iterator[tuple[Condition, ...]] = chain(
         ((condition,) for condition in casts),
         combinations(casts[:_PAIRED], 2),
-        product(casts, others[:_WITH_CASTS]),
-        ((condition,) for condition in others),
-        combinations(others[:_PAIRED], 2),
+        product(casts, clear[:_WITH_CASTS]),
+        chain.from_iterable(outcomes(condition) for condition in others),
+        combinations(clear[:_PAIRED], 2),
     )
     if bands:
         # Without them a band of tiles may be empty, and nothing is known of a place in it.
-        attempts = chain((bands,), ((*bands, condition) for condition in others))
+        attempts = chain((bands,), ((*bands, condition) for condition in clear))
     for chosen in attempts:
         terms = [condition.term for condition in chosen]
         if run.solver.refutes([*formulas, *terms], _QUERY_MS) and leaves_room(run, suspect, assumed, chosen):

@@ -213,16 +213,20 @@ def _solve_one(
             return [(inner[0][0][0], mod(sub(right, inner[1]), left.parts[1]))]
         return []
     if left.kind == "div" and left.parts[1].kind == "const":
-        inner = _linear_in(unknown, left.parts[0])
-        if inner is not None and len(inner[0]) == 1 and inner[0][0][1] is ONE:
-            divisor = left.parts[1]
-            remainder = remainders.get((left.parts[0], divisor), ZERO)
-            return [(inner[0][0][0], sub(add(mul(right, divisor), remainder), inner[1]))]
-        return []
+        whole, divisor = left.parts[0], left.parts[1]
+        remainder = remainders.get((whole, divisor), ZERO)
+        return _solve_one(unknown, whole, add(mul(right, divisor), remainder), remainders)
     found = _linear_in(unknown, left)
     if found is None or not found[0]:
         return []
-    parts, rest = found
+    made: list[tuple[Term, Term]] = []
+    for term, value in _mixed_radix(*found, right):
+        made.extend([(term, value)] if term.symbol is not None else _solve_one(unknown, term, value, remainders))
+    return made
+
+
+def _mixed_radix(parts: list[tuple[Term, Term]], rest: Term, right: Term) -> list[tuple[Term, Term]]:
+    """What the weighted terms of a sum are, if the sum is `right` and each term is below the next weight."""
     value = sub(right, rest)
     if len(parts) == 1:
         term, weight = parts[0]
@@ -239,7 +243,9 @@ def _solve_one(
 
 
 def _linear_in(unknown: set[Symbol], term: Term) -> tuple[list[tuple[Term, Term]], Term] | None:
-    """`term` as a sum of weighted unknowns, small weights first, and a rest without them; None if it is none."""
+    """`term` as a sum of weighted unknowns and quotients of them, small weights first, and a rest without them; None if
+    it is none.
+    """
     const, weights = linear_parts(term)
     rest = num(const)
     parts: list[tuple[Term, Term]] = []
@@ -248,8 +254,8 @@ def _linear_in(unknown: set[Symbol], term: Term) -> tuple[list[tuple[Term, Term]
             rest = sub(rest, scale(atom, -weight))
             continue
         _, inner = factors(atom)
-        mine = [f for f in inner if f.symbol in unknown]
-        others = [f for f in inner if f.symbol not in unknown]
+        mine = [f for f in inner if f.symbol in unknown or (f.kind == "div" and f.symbols & unknown)]
+        others = [f for f in inner if f not in mine]
         if len(mine) != 1 or any(f.symbols & unknown for f in others):
             return None
         parts.append((mine[0], mul(num(weight), product(others))))

@@ -3,6 +3,8 @@
 A value of a full mask is one for the warp; of any other mask it is only the thread's own. Who takes part is noted, and
 held against the masks by `barriers.py`.
 
+The old value of a counter that one lane draws, and a shuffle from that lane gives to all, is a ticket of the warp.
+
 Worked example: `popc(votes & lanes below mine)`, for the votes of a ballot, is a rank that no other voter of the warp has.
 """
 
@@ -13,10 +15,10 @@ from collections.abc import Sequence
 from tilecheck.ir.simt import Warp
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
-from tilecheck.symbolic.smt_terms import disj, mod, ne, neg, num
+from tilecheck.symbolic.smt_terms import disj, eq, lt, mod, neg, num
 from tilecheck.verify import scalars
 from tilecheck.verify.masks import FULL_MASK, is_full
-from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run, State
+from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run, State, Ticket
 from tilecheck.verify.values import Kind, Scalar, Truth, Value, as_int
 
 
@@ -39,10 +41,32 @@ def meet(run: Run, state: State, expr: Warp, mask: Term | None, operands: Sequen
             # The votes of some lanes name, and rank, nobody outside of them.
             run.ballots[votes] = predicate
         return Scalar(votes)
+    handed = _handed(run, state, operands) if full and expr.op == "shfl" else None
+    if handed is not None:
+        return Scalar(handed)
     level = Level.THREAD
     first = operands[0] if operands else None
     kind = first.kind if isinstance(first, Scalar) and not expr.op.startswith("match") else Kind.INT
     return Scalar(run.symbols.fresh(expr.op, level, Taint.DATA), kind)
+
+
+def _handed(run: Run, state: State, operands: Sequence[Value]) -> Term | None:
+    """The ticket that one lane drew for its warp and hands to all lanes, None if it is no such value.
+
+    All lanes of the warp have to be there, so nothing on the path may pick some of them.
+    """
+    value, lane = (as_int(operand) for operand in operands[:2]) if len(operands) > 1 else (None, None)
+    if value is None or lane is None or value.kind != "ite" or lane.kind != "const" or state.guard.level > Level.WARP:
+        return None
+    cond, old, _ = value.parts
+    draw = run.draws.get(old)
+    if draw is None or draw.increment.level > Level.WARP or cond is not eq(mod(run.dims.linear, num(WARP_LANES)), lane):
+        return None
+    ticket = run.symbols.fresh("ticket of the warp", Level.WARP, Taint.DATA, old.low, old.high)
+    run.tickets.append(Ticket(ticket, draw.array, Level.GRID, draw.increment, draw.access))
+    if old in run.counted:
+        run.counted[ticket] = run.counted[old]
+    return ticket
 
 
 def rank_of(run: Run, value: Value) -> Value | None:
@@ -60,7 +84,7 @@ def rank_of(run: Run, value: Value) -> Value | None:
     below = scalars.power_of_two(run.symbols, mod(run.dims.linear, num(WARP_LANES)))
     if term is mod(ballot, below):
         rank = run.symbols.apply("rank", Level.GRID, (ballot, mod(run.dims.linear, num(WARP_LANES))), Taint.DATA, 0, 31)
-        give_fact(rank, disj(neg(run.ballots[ballot]), ne(rank, count)))
+        give_fact(rank, disj(neg(run.ballots[ballot]), lt(rank, count)))
         run.ranks[rank] = run.ballots[ballot]
         return Scalar(rank)
     return None

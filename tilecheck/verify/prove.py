@@ -28,6 +28,7 @@ from tilecheck.verify.condition import equalities
 from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
 from tilecheck.verify.counters import falling
 from tilecheck.verify.entry import Entry, enter
+from tilecheck.verify.rehearsal import settle
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
 from tilecheck.verify.suspects import Standing, Suspect
@@ -59,6 +60,8 @@ class Proof:
     conditions: Conditions = field(default_factory=Conditions)
     faults: tuple[Fault, ...] = ()
     late: set[Property] = field(default_factory=set)
+    # The threads of a run that settled what the solver left open, 0 if there was none.
+    rehearsed: int = 0
 
 
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
@@ -74,6 +77,8 @@ def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) ->
             again = Answer(Verdict.UNKNOWN, reason=f"line {line}: this barrier orders only the threads that meet it")
         proof.answers[Property.RACE_FREE] = again
     _lean(proof)
+    if launch is not None:
+        proof.rehearsed = settle(proof.answers, kernel, launch, begun + budget)
     if launch is not None and _shows_elements(kernel, usage, launch):
         _look_at_elements(proof, usage, budget - (time.process_time() - begun), missed)
     return proof

@@ -30,6 +30,11 @@ _GOOD = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
 def reasons(proof: Proof) -> Iterator[str]:
     """The sentences of one proof."""
     run = proof.entry.run
+    if proof.rehearsed:
+        yield (
+            f"all {proof.rehearsed} threads of a launch that the file shows were run: indices, guards and barriers depend "
+            "on nothing that arrays hold, so that one run stands for all"
+        )
     if proof.answers[Property.RACE_FREE].verdict in _GOOD:
         yield from _races(proof)
     if proof.answers[Property.IN_BOUNDS].verdict in _GOOD:
@@ -63,8 +68,15 @@ def _races(proof: Proof) -> Iterator[str]:
     for suspect in proof.suspects.get(Property.RACE_FREE, []):
         if suspect.array is not None:
             met.setdefault(suspect.array.name, []).append(suspect)
+    # The run of a whole launch settles what the solver left open, gaps of the walk included.
+    left = {
+        s.array.name for s in proof.suspects.get(Property.RACE_FREE, []) if s.standing > Standing.EXCUSED and s.array
+    }
+    open_ones = left | {gap.array.name for gap in run.gaps if gap.array is not None} if proof.rehearsed else set()
     for name, accesses in by_array.items():
-        if name in met:
+        if name in open_ones:
+            yield f"no two threads meet in `{name}`, in a run of all threads of this launch"
+        elif name in met:
             yield _met(name, met[name])
         else:
             yield from _why_free(run, name, accesses)

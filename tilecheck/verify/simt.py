@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tilecheck.diagnostic import Span, Witness
-from tilecheck.ir.kernel import Kernel
+from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.stack import deep_stack
 from tilecheck.verify.passed import as_passed
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from tilecheck.checked import Fault
     from tilecheck.frontend.launches import Launch
 
-# Processor seconds per kernel, and launches per kernel that are looked at.
+# Processor seconds per kernel.
 BUDGET = 10.0
-MOST_LAUNCHES = 4
+# A counter that starts no higher has room for a billion adds.
+_HALF_FULL = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class SimtReport:
     faults: tuple[Fault, ...] = ()
     same_value: tuple[Place, ...] = ()
     together: tuple[Together, ...] = ()
+    # What the assumptions say of the elements that array parameters hold at the start, in the grammar of `requires`.
+    starts: tuple[str, ...] = ()
 
     @property
     def annotated(self) -> bool:
@@ -115,7 +118,7 @@ _ORDER = (Verdict.PROVEN, Verdict.PROVEN_GIVEN, Verdict.UNKNOWN, Verdict.REFUTED
 def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: float = BUDGET) -> SimtReport:
     """Prove or refute the four properties of `kernel` within `budget` seconds of processor time.
 
-    `launches` are those of this kernel; of more than four, the first are taken.
+    `launches` are those of this kernel.
     """
     try:
         with deep_stack():
@@ -128,16 +131,13 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
     from tilecheck.verify import call_sites, contract, promotion
     from tilecheck.verify.findings import finding_of, same_value_places
-    from tilecheck.verify.prove import prove
+    from tilecheck.verify.launch_proofs import proofs_of
     from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
 
     usage = Usage(kernel)
-    wanted: list[Launch | None] = list(launches[:MOST_LAUNCHES])
-    if not wanted or kernel.track == "simt":
-        wanted = [None]
-    proofs = [prove(kernel, usage, launch, budget / len(wanted)) for launch in wanted]
+    proofs = proofs_of(kernel, usage, launches if kernel.track != "simt" else (), budget)
     verdicts: dict[Property, Answer] = {}
     for name in Property:
         answers = [proof.answers[name] for proof in proofs]
@@ -162,6 +162,10 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     assumptions |= dict.fromkeys(f"the counter in `{name}` stays below 2**31" for name in small)
     assumptions |= dict.fromkeys(f"the counters in `{name}` start at zero or above" for name in counters)
     assumptions |= dict.fromkeys(f"the counters in `{name}` do not wrap" for name in unwrapped)
+    params = {param.name for param in kernel.params if isinstance(param, TensorParam)}
+    starts = [f"{name} == 0" for name in zeroed if name in params]
+    starts += [f"{name} >= 0" for name in counters if name in params and name not in zeroed]
+    starts += [f"{name} <= {_HALF_FULL}" for name in sorted({*small, *unwrapped} & params - {*zeroed})]
     needed = [condition for answer in verdicts.values() for condition in answer.conditions]
     return SimtReport(
         kernel,
@@ -178,9 +182,10 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
         tuple(
-            Together(launch.span, first, second)
-            for launch, proof in zip(wanted, proofs, strict=True)
-            if launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
-            for first, second in launch.sharing()
+            Together(proof.launch.span, first, second)
+            for proof in proofs
+            if proof.launch is not None and proof.answers[Property.RACE_FREE].verdict is Verdict.PROVEN
+            for first, second in proof.launch.sharing()
         ),
+        tuple(starts),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# A standing assumption, which launches of ours enforce by the extents of their arguments.
+NOT_EMPTY = "array arguments are not empty"
 # The reason of an unknown verdict that more time might settle.
 OUT_OF_TIME = "the time for this kernel was used up"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends import generated
-from tilecheck_runtime.backends.numba_cuda import installed
+from tilecheck_runtime.backends.numba_cuda import installed, ordering
 from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 
@@ -82,7 +82,7 @@ def compile_ptx(
     if accelerated:
         # numba takes a compute capability, which has no such letter.
         ptx = re.sub(r"^(\.target sm_\d+)\b", r"\1a", ptx, flags=re.MULTILINE)
-    return ptx, entry
+    return ordering.by_need(ptx), entry
 
 
 def numba_ptx(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 from llvmlite import ir
 
@@ -76,6 +77,21 @@ def _form(source: Layout, axis: int) -> str:
     if length % source.vector == 0 and round_size % length == 0 and lanes <= 32 and lanes & (lanes - 1) == 0:
         return "lanes"
     return "shared"
+
+
+# Chains that one thread folds side by side: each instruction waits four cycles for the one before it in its chain.
+_CHAINS: Final = 4
+
+
+def _in_thread(builder: ir.IRBuilder, fold: Fold, slots: Sequence[Values]) -> Values:
+    """What one thread holds of a line, folded."""
+    chains: list[Values] = list(slots[:_CHAINS])
+    for s, values in enumerate(slots[_CHAINS:]):
+        chains[s % _CHAINS] = fold.combine(builder, chains[s % _CHAINS], values)
+    while len(chains) > 1:
+        pairs = [fold.combine(builder, a, b) for a, b in zip(chains[::2], chains[1::2], strict=False)]
+        chains = pairs + chains[len(chains) & ~1 :]
+    return chains[0]
 
 
 def _across_lanes(builder: ir.IRBuilder, fold: Fold, values: Values, lanes: int) -> Values:
@@ -185,9 +201,7 @@ def _reduce_block(
     per_line = len(slots) // lines
     totals: list[Values] = []
     for line in range(lines):
-        total = slots[line * per_line]
-        for s in range(1, per_line):
-            total = fold.combine(builder, total, slots[line * per_line + s])
+        total = _in_thread(builder, fold, slots[line * per_line : (line + 1) * per_line])
         totals.append(_across_lanes(builder, fold, total, 32))
     warps = source.threads // 32
     if warps == 1 and isinstance(target, Whole):
