@@ -13,8 +13,11 @@ import pytest
 import tilecheck as tc
 from tests import launch_kernels as k
 from tests.paper_driver import PaperDriver, on_paper
+from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import kernels
-from tilecheck_runtime.backends import faults
+from tilecheck_runtime.backends import cuda, faults
+from tilecheck_runtime.backends.numba_cuda import lowering
+from tilecheck_runtime.calls import forget
 
 pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
 
@@ -139,3 +142,36 @@ def test_a_coroutine_is_woken_by_a_thread_that_slept(paper: PaperDriver) -> None
     blocking = paper.CUevent_flags.CU_EVENT_BLOCKING_SYNC.value
     assert all(paper.flags[event] & blocking for event in first.values())
     paper.held = False
+
+
+def test_another_float_is_written_where_it_belongs(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[list[float]] = []
+    launch = type(paper).cuLaunchKernel
+
+    def seen(self: PaperDriver, *given: int) -> object:
+        addresses = (ctypes.c_void_p * 20).from_address(given[9])
+        taken.append([ctypes.c_double.from_address(a).value for a in addresses[:10] if a])
+        return launch(self, *given)
+
+    monkeypatch.setattr(type(paper), "cuLaunchKernel", seen)
+    x, y, z, stream = tc.ones(64), tc.ones(64), tc.zeros(64), tc.Stream()
+    saxpy = kernels.saxpy.on(stream)
+    for step in range(6):
+        saxpy(z.partition(32), x, y, 0.5 + step)
+        kernels.saxpy(z.partition(32), x, y, 100.5 + step).run(stream)
+    for step in range(6):
+        assert 0.5 + step in taken[2 * step] and 100.5 + step in taken[2 * step + 1]
+    stream.synchronize()
+
+
+def test_what_the_compiler_does_not_take_is_a_refusal(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(device: object, report: TileReport, key: object) -> object:
+        raise lowering.NoLowering("`sort` of 3 axes", report.kernel.body[0])
+
+    forget()
+    monkeypatch.setattr(cuda, "load", load)
+    z, x = tc.zeros(64), tc.ones(64)
+    with pytest.raises(tc.LaunchRefused) as caught:
+        k.move(z.partition(16), x).sync()
+    assert caught.value.message == "`move`: the numba-cuda backend does not compile `sort` of 3 axes"
+    assert caught.value.rule == "unsupported" and "launch_kernels.py:" in caught.value.points[0]

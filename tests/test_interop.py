@@ -2,12 +2,13 @@
 
 import gc
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import tilecheck_runtime as tc
-from tilecheck.surface.dtypes import bf16
+from tilecheck.surface.dtypes import DTYPES, bf16
 from tilecheck.surface.errors import TilecheckError
 from tilecheck_runtime import BorrowError
 
@@ -118,3 +119,30 @@ def test_copies() -> None:
     b = np.from_dlpack(z, copy=True)
     z[0] = 2
     assert b[0] == 1
+
+
+@pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2"])
+def test_what_numpy_has_no_dlpack_for_is_said_in_our_name(name: str) -> None:
+    x = tc.zeros(8, dtype=DTYPES[name])
+    with pytest.raises(TilecheckError, match=f"NumPy's DLPack has no {name}"):
+        np.from_dlpack(x)
+    # Nothing is held, and the bits go.
+    x.partition(4)
+    bits = np.from_dlpack(x.view(DTYPES["u16" if name == "bf16" else "u8"]))
+    assert bits.tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0, 2)])
+def test_an_array_without_elements_is_borrowed(shape: tuple[int, ...]) -> None:
+    borrowed = tc.from_dlpack(np.ones(shape, np.float32))
+    assert borrowed.shape == shape and borrowed.numpy().shape == shape
+    assert np.from_dlpack(borrowed).shape == shape
+
+
+@pytest.mark.parametrize("take", [tc.asarray, tc.from_dlpack])
+def test_bytes_in_another_order_are_refused_with_a_way_out(take: Callable[[object], object]) -> None:
+    values = np.arange(4, dtype=np.dtype(np.float32).newbyteorder())
+    with pytest.raises(TilecheckError, match="has its bytes in the order of another machine") as caught:
+        take(values)
+    assert caught.value.help == 'turn them: `a.astype(a.dtype.newbyteorder("="))`'
+    assert tc.asarray(values.astype(values.dtype.newbyteorder("="))).numpy().tolist() == [0, 1, 2, 3]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
+from tilecheck.interp.clocks import Timed, meet
 from tilecheck.interp.simt import SimtRun, run
 from tilecheck.interp.simt_compile import compile_kernel
 from tilecheck.verify.replay import Scenario, replay, witness
@@ -258,3 +259,12 @@ def test_writes_that_are_no_number_are_one_value() -> None:
         with np.errstate(invalid="ignore"):
             result = run(program, {"a": np.array(values), "out": np.zeros(1), "n": 0}, (1, 1, 1), (2, 1, 1))
         assert {fault.same_value for fault in result.of("race")} == {same}
+
+
+def test_what_fences_release_does_not_grow_from_barrier_to_barrier() -> None:
+    threads = [Timed(0, lane, [0] * 8) for lane in range(8)]
+    for thread in threads:
+        thread.fence(device=True)
+    for _ in range(20):
+        meet(threads)
+    assert len(threads[0].released) == 8

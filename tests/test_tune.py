@@ -14,6 +14,8 @@ from tilecheck import Mut, Shared, Tensor, f32
 from tilecheck_runtime import tune
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
+from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.launch import LaunchOp
 from tilecheck_runtime.tune import Tuned
 
 SIZES = [{"BM": 8}, {"BM": 16}, {"BM": 32}]
@@ -235,3 +237,20 @@ def test_a_record_of_something_else_is_refused(
     error = refused(lambda: tune_move(z, x, log=log))
     assert isinstance(error, tc.UsageError)
     assert why in error.message
+
+
+def test_what_the_driver_refuses_takes_no_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sync = tc.DeviceOp.sync
+
+    def refusing(op: tc.DeviceOp[Any]) -> object:
+        if isinstance(op, LaunchOp) and op.grid == (4, 1, 1):
+            op.discard()
+            raise DriverError("launch of `halve`", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested")
+        return sync(op)
+
+    monkeypatch.setattr(tc.DeviceOp, "sync", refusing)
+    z = tc.ones(64)
+    for _ in range(2):
+        found = tc.autotune(halve, [{"BM": 16}, {"BM": 32}], lambda BM: (z.partition(BM),), log=tmp_path / "log")
+        assert found.config == {"BM": 32} and found.trials[0].error is not None
+        assert "too many resources requested" in found.trials[0].error

@@ -59,7 +59,14 @@ def typed_lines(file: MypyFile, types: Types) -> list[int] | None:
     """
     if not types or mentions(file, UNTYPED):
         return None
-    return sorted({expression.line for expression, type_ in types.items() if is_ours(type_)})
+    # A plain class is told from ours by its name, without asking more.
+    return sorted(
+        {
+            expression.line
+            for expression, type_ in types.items()
+            if (type_.type.fullname.startswith("tilecheck") if type(type_) is Instance else is_ours(type_))
+        }
+    )
 
 
 class _Reader(ExpressionReader):

@@ -18,7 +18,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tilecheck_runtime.errors import UsageError
@@ -97,7 +97,7 @@ class Packed:
     another thread launches it.
     """
 
-    __slots__ = ("_addresses", "_buffer", "_function", "_layout", "_raw", "formats")
+    __slots__ = ("_addresses", "_buffer", "_function", "_layout", "_offsets", "_raw", "formats")
 
     def __init__(self, function: Function, formats: str, values: Sequence[int | float]) -> None:
         import ctypes
@@ -110,7 +110,7 @@ class Packed:
         base = ctypes.addressof(self._buffer)
         sizes = (struct.calcsize(f"@{letter}") for letter in formats)
         ends = (struct.calcsize(f"@{formats[: n + 1]}") for n in range(len(formats)))
-        offsets = [end - size for end, size in zip(ends, sizes, strict=True)]
+        self._offsets = offsets = [end - size for end, size in zip(ends, sizes, strict=True)]
         self._addresses = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
         self._raw = ctypes.addressof(self._addresses)
         self.fill(values)
@@ -118,6 +118,10 @@ class Packed:
     def fill(self, values: Sequence[int | float]) -> None:
         """Write all arguments."""
         self._layout.pack_into(self._buffer, 0, *values)
+
+    def slot(self, at: int) -> Callable[[int | float], None]:
+        """Writes the argument with this number alone."""
+        return partial(struct.Struct(f"@{self.formats[at]}").pack_into, self._buffer, self._offsets[at])
 
     def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int) -> None:
         """Submit the kernel on `stream`. Raises `DriverError` if the driver refuses the configuration."""

@@ -66,6 +66,8 @@ def lend(
 ) -> Any:
     """`tensor.__dlpack__(...)`: a capsule. Raises BorrowError for a conflict, UsageError for what cannot be lent."""
     on_host = tensor.device == "cpu"
+    if on_host or device == (KDLCPU, 0):
+        _lendable(tensor.dtype)
     own = tensor.__dlpack_device__()
     if copy and (on_host or device == (KDLCPU, 0)):
         return _capsule(tensor.numpy(), max_version)
@@ -94,12 +96,17 @@ def lend(
 
 def _capsule(values: Array, max_version: tuple[int, int] | None) -> Any:
     options: dict[str, Any] = {} if max_version is None else {"max_version": max_version}
-    try:
-        return values.__dlpack__(**options)
-    except BufferError:
+    return values.__dlpack__(**options)
+
+
+def _lendable(dtype: DTypeClass) -> None:
+    """Raise UsageError for what NumPy, by which host memory is lent, has no DLPack dtype for."""
+    if not dtype.numpy().isbuiltin == 1:
         raise UsageError(
-            f"DLPack has no {values.dtype}", "lend a copy in another dtype: `x.astype(...)`", rule="dtype-mismatch"
-        ) from None
+            f"NumPy's DLPack has no {dtype.name}",
+            "lend a copy in another dtype, `x.astype(tc.f32)`, or the bits, `x.view(tc.u8)` and `x.view(tc.u16)`",
+            rule="dtype-mismatch",
+        )
 
 
 def from_dlpack(owner: Any) -> Tensor:
@@ -164,7 +171,7 @@ def _borrowed(values: Array) -> Tensor:
         raise UsageError("an array with negative strides cannot be borrowed", "copy it with `tc.asarray(...)`")
     address = int(values.__array_interface__["data"][0])
     layout = Layout(0, values.shape, values.strides)
-    if values.flags.writeable and not layout.distinct(values.dtype.itemsize):
+    if values.size and values.flags.writeable and not layout.distinct(values.dtype.itemsize):
         raise UsageError(
             f"elements of an array with shape {values.shape} and strides {values.strides} share memory",
             "copy it with `tc.asarray(...)`",

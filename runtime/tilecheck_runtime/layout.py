@@ -130,6 +130,12 @@ def as_dtype(dtype: Any) -> DTypeClass:
     except (TypeError, ValueError):
         found = None
     if found is None:
+        if isinstance(dtype, np.dtype) and dtype.newbyteorder("=") in _BY_NUMPY:
+            raise UsageError(
+                f"{dtype!r} has its bytes in the order of another machine",
+                'turn them: `a.astype(a.dtype.newbyteorder("="))`',
+                rule="dtype-mismatch",
+            )
         known = ", ".join(DTYPES)
         raise UsageError(f"{dtype!r} is no dtype of tensors", f"one of {known}", rule="dtype-mismatch")
     return found

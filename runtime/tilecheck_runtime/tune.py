@@ -32,6 +32,7 @@ from tilecheck.surface.names import dims_of
 from tilecheck_runtime.backends import Array, default
 from tilecheck_runtime.bench import do_bench, do_bench_paired
 from tilecheck_runtime.binding import TensorArgument
+from tilecheck_runtime.driver import DriverError
 from tilecheck_runtime.errors import LaunchRefused, TilecheckError, UsageError
 from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import LaunchOp, Plan
@@ -163,7 +164,7 @@ def _try(
         if wrong is not None:
             return Trial(name, config, error=wrong), gate
         timing = do_bench(lambda: _launch(kernel, config, lambda **_: arguments)) if time else None
-    except TilecheckError as error:
+    except (TilecheckError, DriverError) as error:
         return Trial(name, config, error=_first_line(error)), gate
     seconds = None if timing is None else timing.median
     return Trial(name, config, seconds), results if gate is None else gate
@@ -225,5 +226,5 @@ def _header(plan: Plan, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _first_line(error: TilecheckError) -> str:
-    return f"{error.rule}: {error.message}"
+def _first_line(error: TilecheckError | DriverError) -> str:
+    return f"{error.rule}: {error.message}" if isinstance(error, TilecheckError) else str(error)

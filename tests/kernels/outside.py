@@ -6,6 +6,7 @@ all of them hold in the file's launch.
 
 import os
 
+import numpy as np
 from numba import cuda, float32
 
 fast = os.environ.get("FAST")
@@ -162,3 +163,51 @@ def host():
 
     share()
     same_by_an_inner_function[1, 32](x, y)
+
+
+# WRONG: in-bounds
+@cuda.jit
+def turns_from_below_zero(a, count):
+    turn = cuda.atomic.add(count, 0, 1)
+    if turn < a.size:
+        a[turn] = cuda.grid(1)
+
+
+# RIGHT
+@cuda.jit
+def turns_from_above_zero(a, count):
+    turn = cuda.atomic.add(count, 0, 1)
+    if turn < a.size:
+        a[turn] = cuda.grid(1)
+
+
+# WRONG: race-free
+@cuda.jit
+def last_of_a_used_counter(out, part, count):
+    b = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        part[b] = b
+        cuda.threadfence()
+        turn = cuda.atomic.add(count, 0, 1)
+        cuda.threadfence()
+        if turn == cuda.gridDim.x - 1:
+            out[0] = part[0] + part[1]
+
+
+# RIGHT
+@cuda.jit
+def last_of_a_new_counter(out, part, count):
+    b = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        part[b] = b
+        cuda.threadfence()
+        turn = cuda.atomic.add(count, 0, 1)
+        cuda.threadfence()
+        if turn == cuda.gridDim.x - 1:
+            out[0] = part[0] + part[1]
+
+
+turns_from_below_zero[2, 32](line, cuda.to_device(np.full(1, -3, np.int32)))
+turns_from_above_zero[2, 32](line, cuda.to_device(np.full(1, 3, np.int32)))
+last_of_a_used_counter[4, 32](cuda.device_array(1), line, cuda.to_device(np.ones(1, np.int32)))
+last_of_a_new_counter[4, 32](cuda.device_array(1), line, cuda.to_device(np.zeros(1, np.int32)))

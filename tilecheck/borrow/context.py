@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 from tilecheck.borrow.contracts import adopted, is_device_function
 from tilecheck.borrow.decisions import Conditions
@@ -19,6 +19,7 @@ from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
@@ -106,16 +107,16 @@ class Context:
         if self.called_as is None:
             return replace(instr, span=at)
         result, call = self.called_as
-        told = replace(instr, span=at, inner=instr.inner or instr.span)
-        site: Site | None = getattr(told, "site", None)
+        changed: dict[str, Any] = {"span": at, "inner": instr.inner or instr.span}
+        site: Site | None = getattr(instr, "site", None)
         if site is not None:
             name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
-            told = replace(told, site=replace(site, name=name, span=at, inner=site.inner or site.span))  # type: ignore[call-arg]
-        if isinstance(told, flow.Build | flow.Lend | flow.Enqueue):
-            told = replace(told, uses=tuple(replace(use, span=at) for use in told.uses))
-        if isinstance(told, flow.Lend):
-            told = replace(told, given=tuple(replace(use, span=at) for use in told.given))
-        return told
+            changed["site"] = Site(site.kind, name, at, site.scope, site.in_async, site.inner or site.span)
+        if isinstance(instr, flow.Build | flow.Lend | flow.Enqueue):
+            changed["uses"] = tuple(replace(use, span=at) for use in instr.uses)
+        if isinstance(instr, flow.Lend):
+            changed["given"] = tuple(replace(use, span=at) for use in instr.given)
+        return replace(instr, **changed)
 
     @contextmanager
     def reading(self, part: Reading) -> Iterator[None]:
@@ -214,6 +215,8 @@ class Context:
             return NOTHING
         base = node.func.base
         kernel = self.made_kernel(base) if isinstance(base, ir.Call) else self.known(base)
+        if isinstance(kernel, Nothing) and base.type is not None:
+            kernel = value_of_type(base.type) or kernel
         if node.func.name == "with_hints":
             return kernel if isinstance(kernel, KernelValue) else NOTHING
         if not isinstance(kernel, KernelValue) or any(arg.name is None for arg in node.args):

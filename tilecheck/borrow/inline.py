@@ -168,10 +168,8 @@ def _is_closed(low: Expressions, called: ir.Function) -> bool:
     """
     if called.full is None:
         return True
-    own = low.program.local(called)
     own_file = low.program.definitions.get(called.full) is called
-    free = [name for name in ir.walk(*called.body) if isinstance(name, ir.Name) and name.full is None]
     return all(
-        name.id in own or (own_file and name.id not in low.env and not isinstance(low.known(name), Nothing))
-        for name in free
+        own_file and name.id not in low.env and not isinstance(low.known(name), Nothing)
+        for name in low.program.free(called)
     )

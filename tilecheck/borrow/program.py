@@ -13,7 +13,7 @@ from tilecheck.borrow.decisions import Conditions, conditions
 from tilecheck.borrow.fields import apart, given_field, made_fields
 from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
-from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Launcher, Number, Thing, Value
+from tilecheck.borrow.values import Array, Callee, Closure, Handle, Items, KernelValue, Launcher, Number, Thing, Value
 from tilecheck.borrow.vocabulary import (
     HARMLESS,
     LIBRARIES,
@@ -41,6 +41,9 @@ class Program:
         self._known: dict[str, bool] = {}
         self._made: dict[int, dict[str, tuple[Kind, Value]]] = {}
         self._surveys: dict[int, Survey] | None = None
+        self._values: dict[str, Value | None] = {}
+        self._callables: dict[ir.Function, Value | None] = {}
+        self._free: dict[ir.Function, tuple[ir.Name, ...]] = {}
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
@@ -71,6 +74,14 @@ class Program:
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
         return self._survey_of(function).local
+
+    def free(self, function: ir.Function) -> tuple[ir.Name, ...]:
+        """A mention of each variable that `function` does not bind; it may stand in another file."""
+        if function not in self._free:
+            own = self.local(function)
+            named = [name for name in ir.walk(*function.body) if isinstance(name, ir.Name) and name.full is None]
+            self._free[function] = tuple({name.id: name for name in named if name.id not in own}.values())
+        return self._free[function]
 
     def _survey_of(self, function: ir.Function) -> Survey:
         if self._surveys is None:
@@ -149,6 +160,10 @@ class Program:
 
     def _maker(self, value: ir.Expr) -> tuple[Kind, Value] | None:
         """What a field is that is assigned `value`, None if that is not known."""
+        if isinstance(value, ir.Display) and value.kind in ("tuple", "list"):
+            made = [self._maker(item) for item in value.items]
+            known = tuple(each[1] for each in made if each is not None)
+            return (Kind.CONTAINER, Items(known)) if known and len(known) == len(made) else None
         if not isinstance(value, ir.Call):
             return None
         if isinstance(value.func, ir.Attr) and value.func.name == "on":
@@ -213,13 +228,28 @@ class Program:
 
     def value(self, full: str) -> Value | None:
         """A kernel, a function with a contract or a literal constant behind a dotted name."""
+        if full not in self._values:
+            self._values[full] = self._value(full)
+        return self._values[full]
+
+    def _value(self, full: str) -> Value | None:
         found = self.find(full)
+        for _ in range(_DEEPEST):
+            # Another file may call it differently: `scale = kernels.scale`.
+            if not isinstance(found, ir.Name | ir.Attr) or found.full in (None, full):
+                break
+            found = self.find(found.full or "")
         if isinstance(found, ir.Function):
             return self.callable(found)
         return Number(found.value) if isinstance(found, ir.Const) and found.known else None
 
     def callable(self, function: ir.Function) -> Value | None:
         """The kernel or the contract that `function` defines."""
+        if function not in self._callables:
+            self._callables[function] = self._callable(function)
+        return self._callables[function]
+
+    def _callable(self, function: ir.Function) -> Value | None:
         kernel = self.kernel(function)
         if kernel is not None:
             return KernelValue(kernel)

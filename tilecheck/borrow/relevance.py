@@ -24,23 +24,22 @@ _TRIGGERS = (flow.Build, flow.Lend, flow.Move, flow.Enqueue, flow.Combine, flow.
 
 def relevant(function: Flow) -> Flow | None:
     """`function` without what cannot matter, None if nothing can."""
+    # Most functions have nothing that can break: that is known before any variable is looked at.
+    instructions = list(flow.instructions(function.body))
+    if not any(map(_triggers, instructions)):
+        return None
     groups = _Groups()
     seeds: list[Var] = []
-    triggered = False
-    for instr in flow.instructions(function.body):
+    for instr in instructions:
         mentioned = [*reads(instr)]
         bound = binds(instr)
         if bound is not None:
             mentioned.append(bound)
         if not isinstance(instr, flow.Access | flow.Escape | flow.Unbind):
             groups.join(mentioned)
-        if _triggers(instr):
-            triggered = True
         if _triggers(instr) or isinstance(instr, flow.SyncStream):
             # Waiting for a stream may end what is on one of which nothing is known.
             seeds += mentioned
-    if not triggered:
-        return None
     kept = {groups.root(var) for var in seeds}
     return replace(function, body=_cut(function.body, groups, kept, guarded=False))
 

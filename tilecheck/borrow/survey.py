@@ -98,26 +98,65 @@ def survey(module: ir.HostModule) -> Survey:
 
 def _walk(into: Survey, roots: Iterable[ir.HostNode]) -> None:
     stack = list(roots)
+    children = ir.children
     while stack:
         node = stack.pop()
-        if isinstance(node, ir.Function | ir.Lambda | ir.Class):
+        kind = type(node)
+        if kind in _UNITS:
+            assert isinstance(node, ir.Function | ir.Lambda | ir.Class)
             inner = Survey(node)
-            _walk(inner, ir.children(node))
+            _walk(inner, children(node))
             if not isinstance(node, ir.Lambda):
                 into.assigned[node.name] += 1
             into.take(inner)
             continue
-        _count(into, node)
-        stack.extend(ir.children(node))
+        if isinstance(node, ir.Expr) and node.type is not None:
+            into.typed = True
+        if kind is ir.Name:
+            # By far the most frequent.
+            assert isinstance(node, ir.Name)
+            if node.full is None:
+                into.names[node.id] += 1
+            else:
+                into.full.add(node.full)
+        elif kind not in _LEAVES:
+            if kind in _COUNTED:
+                _count(into, node)
+            stack += children(node)
+
+
+_UNITS = frozenset({ir.Function, ir.Lambda, ir.Class})
+_LEAVES = frozenset({ir.Const})
+_COUNTED = frozenset(
+    {
+        ir.Attr,
+        ir.Sub,
+        ir.If,
+        ir.While,
+        ir.Choice,
+        ir.Assert,
+        ir.Match,
+        ir.HostParam,
+        ir.Starred,
+        ir.Call,
+        ir.Operation,
+        ir.Assign,
+        ir.Augment,
+        ir.For,
+        ir.Clause,
+        ir.Walrus,
+        ir.WithItem,
+        ir.Handler,
+        ir.Case,
+        ir.Global,
+    }
+)
+"""The nodes about which there is something to count."""
 
 
 def _count(into: Survey, node: ir.HostNode) -> None:
-    if isinstance(node, ir.Expr) and node.type is not None:
-        into.typed = True
     match node:
-        case ir.Name(id=name, full=None):
-            into.names[name] += 1
-        case ir.Name(full=str() as full) | ir.Attr(full=str() as full):
+        case ir.Attr(full=str() as full):
             into.full.add(full)
         case ir.Attr(base=base, name=name):
             into.attributes.add(name)

@@ -111,12 +111,11 @@ def meet(threads: Sequence[Timed]) -> None:
             own = list(map(max, own, thread.own))
     own = list(own)
     far = joined_far([thread.far for thread in threads])
-    released: list[Snapshot] = []
-    pending: list[Snapshot] = []
     for thread in threads:
         own[thread.lane] = thread.time
-        released.extend(thread.released)
-        pending.extend(letter for letter in thread.pending if letter not in pending)
+    # Threads that met before have the same letters.
+    released = list({id(letter): letter for thread in threads for letter in thread.released}.values())
+    pending = list({id(letter): letter for thread in threads for letter in thread.pending}.values())
     for thread in threads:
         thread.own = own
         thread.far = far

@@ -63,7 +63,8 @@ class Contract:
     `tilecheck.DeviceOp`, `tilecheck.Running`; None for anything else), `returns` the access of a returned tensor. What
     is returned borrows from the tensor arguments, unless it is an `Owned` tensor, and holds what the arguments in `ops`
     held: those are the parameters that take an op, by name, and those in `runnings` take a running one. `rest` is the
-    parameter that takes all further positional arguments (`*tensors`).
+    parameter that takes all further positional arguments (`*tensors`). `full` is the dotted name of the definition where
+    that is all that is known of it, and not where it stands.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Contract:
     runnings: frozenset[str] = frozenset()
     is_async: bool = False
     rest: str | None = None
+    full: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,24 +447,28 @@ class HostModule:
     shifting: Callable[[], frozenset[str]] | None = None
 
 
-# The fields that may hold nodes, by class of node: looked up once.
+# The fields that may hold nodes, by class of node: looked up once. Types of fields are strings here.
 _NO_NODES = frozenset(
-    {"span", "type", "contract", "full", "id", "op", "kind", "known", "star", "from_", "is_async", "printed"}
+    {"Span", "HostType | None", "Contract | None", "str", "str | None", "bool", "int | float | bool | str | None"}
 )
 _PARTS: dict[type, tuple[str, ...]] = {}
 
 
 def _parts(kind: type[HostNode]) -> tuple[str, ...]:
     if kind not in _PARTS:
-        _PARTS[kind] = tuple(f.name for f in fields(kind) if f.name not in _NO_NODES)
+        _PARTS[kind] = tuple(
+            f.name for f in fields(kind) if f.type not in _NO_NODES and not str(f.type).startswith("Literal[")
+        )
     return _PARTS[kind]
 
 
 def children(node: HostNode) -> list[HostNode]:
     """The nodes directly below `node`, in evaluation order."""
     found: list[HostNode] = []
-    for name in _parts(type(node)):
+    for name in _PARTS.get(type(node)) or _parts(type(node)):
         value = getattr(node, name)
+        if value is None or value == ():
+            continue
         if isinstance(value, HostNode):
             found.append(value)
         elif isinstance(value, tuple):

@@ -69,6 +69,7 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, c
         env[param.name] = _array(run, usage, param, value if isinstance(value, HostArray) else None)
     if launch is not None:
         _share_buffers(run, env, launch)
+        _show_starts(run, launch)
     if len(arrays) > 1 and (launch is None or any(given.get(p.name) is None for p in arrays)):
         assumptions.append("array arguments do not overlap")
     if arrays and any(t.kind != "const" for p in arrays for t in run.arrays[p.name].extents):
@@ -166,6 +167,16 @@ def _scalar(run: Run, usage: Usage, param: ScalarParam, value: object, scalars: 
     term = run.symbols.fresh(param.name, Level.GRID, Taint.INPUT, least, most)
     scalars[param.name] = term
     return Scalar(term)
+
+
+def _show_starts(run: Run, launch: Launch) -> None:
+    """Which arrays of integers do not start with what counters are taken to start with."""
+    for name, seen in launch.arrays().items():
+        drawn, array = seen.drawn(), run.arrays.get(name)
+        if drawn is not None and array is not None and (drawn.low, drawn.high) != (0, 0):
+            run.not_zero.add(array.name)
+            if drawn.low is not None and drawn.low < 0:
+                run.below_zero.add(array.name)
 
 
 def _show_contents(run: Run, env: Mapping[str, Value], launch: Launch) -> None:

@@ -312,7 +312,7 @@ def _atomic(run: Run, state: State, expr: Atomic) -> Value:
     whole = array.whole_numbers or (array.dtype or "int").startswith(("int", "uint"))
     increment = as_int(operands[0]) if operands and expr.op == "add" else None
     counts = whole and increment is not None and increment.low is not None and increment.low >= 0
-    counts = counts and expr not in run.falling
+    counts = counts and expr not in run.falling and array.name not in run.below_zero
     old = run.symbols.fresh(f"old {array.name}", Level.THREAD, Taint.DATA, 0 if counts else None)
     if access is not None:
         note_atomic(run, state, access, old, operands)

@@ -29,6 +29,8 @@ def ordered_by_ticket(run: Run, first: Access, second: Access) -> bool:
     for ticket in run.tickets:
         if ticket.level is not Level.GRID or ticket.increment is not ONE or not ticket.once:
             continue
+        if ticket.array.name in run.not_zero:
+            continue
         last = [_needs_last(run, ticket, access) for access in (first, second)]
         early, late = (second, first) if last[0] else (first, second)
         apart = all(last) or (any(last) and _before(run, ticket, early) and _after(run, ticket, late))

@@ -310,6 +310,9 @@ class Run:
         self.takings: dict[Term, Taking] = {}
         self.lock_nodes: set[Node] = set()
         self.broken_locks: set[Array] = set()
+        # Arrays that the launch shows to hold something else than zeros, and something below zero, at the start.
+        self.not_zero: set[str] = set()
+        self.below_zero: set[str] = set()
         # Counters of tickets that were taken to start at zero.
         self.zeroed: set[str] = set()
         # Counters whose tickets were taken to fit into 32 bits.

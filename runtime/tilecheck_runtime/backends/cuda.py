@@ -25,6 +25,7 @@ from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Strided, Upload, Work
 from tilecheck_runtime.backends.cuda_events import CUDAEvent, Report
 from tilecheck_runtime.backends.cuda_streams import CUDAGraph, CUDAStream
+from tilecheck_runtime.backends.numba_cuda import lowering
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program, load
 from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
@@ -33,6 +34,7 @@ from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
 from tilecheck_runtime.driver import Device, DriverError
 from tilecheck_runtime.errors import LaunchRefused, UsageError
+from tilecheck_runtime.sites import place
 from tilecheck_runtime.specialise import Key, Once
 
 # Submissions between two looks at which of them are over.
@@ -166,7 +168,11 @@ class CUDADevice:
             except (NoLowering, NotInstalled, DriverError) as reason:
                 if wish.asked:
                     raise refused(report.kernel.name, reason) from None
-        return load(self.device, report, key)
+        try:
+            return load(self.device, report, key)
+        except lowering.NoLowering as reason:
+            where = f"{place(report.kernel.path, reason.span.line)}: in `{report.kernel.name}`"
+            raise LaunchRefused(f"`{report.kernel.name}`: {reason}", rule="unsupported", points=(where,)) from None
 
     def compile_simt(
         self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType

@@ -123,6 +123,8 @@ class CUDARepeat:
         device.fits(work, program.grid(work))
         self._record = self._reports[0].address if self._reports else 0
         self._packed, self._launch = program.bound(work, stream.handle, self._record)
+        # By parameter name, what writes a float among the packed arguments.
+        self._slots: dict[str, Callable[[float], None]] = {}
 
     def after(self, events: tuple[Event, ...]) -> bool:
         if any(isinstance(event, CUDAEvent) and event.risky for event in events):
@@ -131,8 +133,18 @@ class CUDARepeat:
         return True
 
     def fill(self, scalars: Mapping[str, float]) -> None:
-        self._work = work = replace(self._work, arguments={**self._work.arguments, **scalars})
-        self._packed.fill(work.program.values(work, self._record))
+        slots = self._slots
+        for name, value in scalars.items():
+            slot = slots.get(name)
+            if slot is None:
+                slot = slots[name] = self._packed.slot(self._place(name))
+            slot(value)
+
+    def _place(self, name: str) -> int:
+        """Which of the packed arguments the scalar `name` is."""
+        mark = float("nan")
+        marked = replace(self._work, arguments={**self._work.arguments, name: mark})
+        return next(at for at, value in enumerate(marked.program.values(marked, self._record)) if value is mark)
 
     def __call__(self) -> None:
         try:
