@@ -22,10 +22,16 @@ KNOWN = {rule_name(rule) for rule in RULES}
 CONFIGURATION = "[mypy]\nplugins = tilecheck\nignore_missing_imports = True\n"
 
 
+def write(case: Case, folder: Path) -> None:
+    """Put the files of `case` into `folder`."""
+    for name, text in case.files:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 def linted(case: Case, folder: Path) -> list[Diagnostic]:
     """What the linter says of the last file of `case`, notes left out."""
-    for name, text in case.files:
-        (folder / name).write_text(text, encoding="utf-8")
+    write(case, folder)
     path = str(folder / case.files[-1][0])
     found = check_text(path, case.text, Modules(), Options()).diagnostics
     return [item for item in found if item.severity != "note"]
@@ -33,21 +39,29 @@ def linted(case: Case, folder: Path) -> list[Diagnostic]:
 
 @pytest.fixture(scope="module")
 def plugged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[int, str]]]:
-    """What mypy with the plugin says of every case in our words, by case: all cases are files of one run."""
+    """What mypy with the plugin says of every case in our words, by case: all cases of one file are files of one run."""
     folder = tmp_path_factory.mktemp("cases")
-    (folder / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
-    names = {f"case_{number}.py": case.name for number, case in enumerate(ALIKE)}
-    for name, case in zip(names, ALIKE, strict=True):
+    single = [case for case in ALIKE if len(case.files) == 1]
+    names = {f"case_{number}.py": case.name for number, case in enumerate(single)}
+    for name, case in zip(names, single, strict=True):
         (folder / name).write_text(case.text, encoding="utf-8")
+    found: dict[str, set[tuple[int, str]]] = {case.name: set() for case in ALIKE}
+    for file, line, rule in typed(folder, *names):
+        found[names[file]].add((line, rule))
+    for number, case in enumerate(case for case in ALIKE if len(case.files) > 1):
+        write(case, own := tmp_path_factory.mktemp(f"files_{number}"))
+        found[case.name] = {(line, rule) for _, line, rule in typed(own, case.files[-1][0])}
+    return found
+
+
+def typed(folder: Path, *names: str) -> list[tuple[str, int, str]]:
+    """What mypy with the plugin says in our words of files in `folder`: file, line and rule."""
+    (folder / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--no-incremental", "-O", "json", *names]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert run.returncode == 1, run.stderr
-    found: dict[str, set[tuple[int, str]]] = {case.name: set() for case in ALIKE}
-    for line in run.stdout.splitlines():
-        item = json.loads(line)
-        if item["code"] in KNOWN:
-            found[names[item["file"]]].add((item["line"], item["code"]))
-    return found
+    assert run.returncode in (0, 1), run.stderr
+    items = [json.loads(line) for line in run.stdout.splitlines()]
+    return [(item["file"], item["line"], item["code"]) for item in items if item["code"] in KNOWN]
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)

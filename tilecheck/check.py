@@ -19,6 +19,7 @@ from functools import partial
 from tilecheck import verdicts
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.host import HostReport, check_module
+from tilecheck.borrow.launch import Definition
 from tilecheck.checked import Checked, Fault
 from tilecheck.diagnostic import Span
 from tilecheck.frontend import cutile, launches, numba, tile
@@ -99,8 +100,9 @@ def analyse(
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
     host = _without_proved(host, simt)
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
-    shown_faults = _at_launches(host, (*reports, *_imported(host, source, modules)))
-    lost += contained(partial(_opened, host, reports), lambda why: ())
+    shown, imported = _imported(host, source, modules)
+    shown_faults = _at_launches(shown, (*reports, *imported))
+    lost += contained(partial(_opened, shown, (*reports, *imported)), lambda why: ())
     return Checked(
         source.path,
         source.text,
@@ -135,18 +137,30 @@ def _within(inner: Span, outer: Span) -> bool:
     return starts and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
 
 
-def _imported(host: HostReport, source: Source, modules: Modules) -> tuple[TileReport, ...]:
-    """The tile kernels of other files that this one shows launches of."""
-    wanted = {(launch.kernel.path, launch.name, launch.kernel.line) for launch in host.launches}
-    found: list[TileReport] = []
-    for path in sorted({path for path, _, _ in wanted} - {source.path}):
-        other = modules.found(path)
-        if other is None:
+def _imported(host: HostReport, source: Source, modules: Modules) -> tuple[HostReport, tuple[TileReport, ...]]:
+    """The tile kernels of other files that this one shows launches of, and `host` with the places where they stand."""
+    wanted = {*(launch.kernel for launch in host.opened), *(launch.kernel for launch in host.launches)}
+    found: dict[Definition, Definition] = {}
+    reports: list[TileReport] = []
+    read: dict[str, Sequence[Kernel]] = {}
+    for kernel in sorted(wanted, key=repr):
+        at = kernel.span
+        other = modules.resolve(kernel.module, source.path) if at is None else modules.found(at.path)
+        if other is None or other.path == source.path:
             continue
-        kernels, _ = contained(partial(tile.read_kernels, other, modules.resolve), lambda why: ((), ()))
-        asked = [kernel for kernel in kernels if (path, kernel.name, kernel.span.line) in wanted]
-        found += (contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in asked)
-    return tuple(found)
+        if other.path not in read:
+            read[other.path], _ = contained(partial(tile.read_kernels, other, modules.resolve), lambda why: ((), ()))
+        same = [each for each in read[other.path] if each.name == kernel.name]
+        asked = [each for each in same if at is None or each.span.line == at.line]
+        if len(asked) == 1:
+            found[kernel] = Definition(kernel.name, asked[0].span)
+            reports.append(contained(partial(_tile, asked[0]), partial(_tile_unknown, asked[0])))
+    placed = replace(
+        host,
+        opened=tuple(replace(launch, kernel=found.get(launch.kernel, launch.kernel)) for launch in host.opened),
+        launches=tuple(replace(launch, kernel=found.get(launch.kernel, launch.kernel)) for launch in host.launches),
+    )
+    return placed, tuple(reports)
 
 
 def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fault, ...]:
@@ -191,14 +205,16 @@ def _tile(kernel: Kernel) -> TileReport:
 
 
 def _opened(host: HostReport, reports: Sequence[TileReport]) -> tuple[Fault, ...]:
-    """What launches in this file break in its kernels of open dtypes."""
+    """What launches in this file break in kernels of open dtypes."""
     found: list[Fault] = []
-    by_name = {report.kernel.name: report for report in reports}
+    placed = {(report.kernel.path, report.kernel.name, report.kernel.span.line): report for report in reports}
     for launch in host.opened:
-        if launch.kernel in by_name:
+        at = launch.kernel.span
+        report = placed.get((at.path, launch.kernel.name, at.line)) if at is not None else None
+        if report is not None:
             from tilecheck.verify.tile import check_launch
 
-            found += check_launch(by_name[launch.kernel], dict(launch.dtypes), launch.span)
+            found += check_launch(report, dict(launch.dtypes), launch.span)
     return tuple(found)
 
 

@@ -36,7 +36,8 @@ def findings(file: MypyFile, types: Types, checked: Callable[[FuncDef], bool], t
     host = check_module(reading.module)
     whole = Checked(file.path, text or "", host=host)
     found = run_rules(whole, [name for name in wanted(asked) if name not in META])
-    if text is not None and reading.kernels:
+    shown = [*(launch.kernel for launch in host.opened), *(launch.kernel for launch in host.launches)]
+    if text is not None and (reading.kernels or any(kernel.module for kernel in shown)):
         found += kernel_findings(file.path, sliced(text, reading, starts(file)), asked, host, found)
     return list(heed(whole, found, asked)[0])
 

@@ -63,7 +63,8 @@ class ExpressionReader:
 
     def name(self, node: nodes.NameExpr) -> ir.Name:
         full = names.full_name(node.node, node, self.imported(node.name, node.node))
-        return ir.Name(node.name, full, span=self.span(node), type=names.host_type(self.type_of(node), node.name))
+        type_ = names.host_type(self.type_of(node), node.name, defined(node))
+        return ir.Name(node.name, full, span=self.span(node), type=type_)
 
     def imported(self, name: str, node: nodes.SymbolNode | None) -> str | None:
         """What the imports of the file say about `name`, if `node` can be what they bind."""
@@ -171,7 +172,7 @@ def _member(reader: ExpressionReader, node: nodes.MemberExpr) -> ir.Expr:
         ours = names.public(node.node.fullname) if node.node is not None else ""
         full = ours if ours.startswith("tilecheck.") else full
     read = ir.Attr(base, node.name, full, span=reader.span(node))
-    return replace(read, type=names.host_type(reader.type_of(node), spelled(read)))
+    return replace(read, type=names.host_type(reader.type_of(node), spelled(read), defined(node)))
 
 
 def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
@@ -183,7 +184,9 @@ def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
         ir.Arg(reader.expr(value), name if kind.is_named() else None, _star(kind), span=reader.span(value))
         for value, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True)
     )
-    contract = names.contract(reader.type_of(callee), spelled(func)) if not _local(reader, callee) else None
+    contract: ir.Contract | None = None
+    if not _local(reader, callee):
+        contract = names.contract(reader.type_of(callee), spelled(func), defined(callee))
     type_ = names.host_type(reader.types.get(node))
     return ir.Call(func, args, contract, span=reader.span(node), type=type_)
 
@@ -213,6 +216,12 @@ def _pieces(reader: ExpressionReader, node: Expression) -> Iterator[ir.Expr]:
         return
     for part in parts:
         yield from _pieces(reader, part)
+
+
+def defined(node: Expression) -> str | None:
+    """The dotted name of the decorated function that `node` refers to."""
+    found = node.node if isinstance(node, nodes.RefExpr) else None
+    return found.fullname if isinstance(found, nodes.Decorator) else None
 
 
 def _local(reader: ExpressionReader, callee: Expression) -> bool:

@@ -10,6 +10,7 @@ what mypy has already decided; a type that is none of ours gets its class's name
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mypy.maptype import map_instance_to_supertype
@@ -54,12 +55,14 @@ Track = Literal["host", "tile", "simt", "numba", "cutile"]
 # ---- types
 
 
-def host_type(type_: Type | None, name: str = "") -> HostType | None:
-    """What is known of a value of `type_`, None if nothing is. `name` is what a kernel is called in the source."""
+def host_type(type_: Type | None, name: str = "", full: str | None = None) -> HostType | None:
+    """What is known of a value of `type_`, None if nothing is. `name` is what a kernel is called in the source, `full` the
+    dotted name of its definition.
+    """
     proper = get_proper_type(type_) if type_ is not None else None
     match proper:
         case Instance():
-            return _instance(proper, name)
+            return _instance(proper, name, full)
         case UnionType(items=items):
             rest = [item for item in map(get_proper_type, items) if not isinstance(item, NoneType)]
             return host_type(rest[0]) if len(rest) == 1 else None
@@ -78,14 +81,14 @@ def host_type(type_: Type | None, name: str = "") -> HostType | None:
             return None
 
 
-def _instance(type_: Instance, name: str) -> HostType:
+def _instance(type_: Instance, name: str, defined: str | None) -> HostType:
     full = type_.type.fullname
     if type_.type.has_base(TENSOR):
         access, dtype, extents = _tensor_arguments(type_)
         sizes = None if extents is None else tuple(None for _ in extents)
         return HostType(full, access, dtype, sizes)
     if type_.type.has_base(KERNEL):
-        return HostType(KERNEL, contract=contract(type_, name))
+        return HostType(KERNEL, contract=contract(type_, name, defined))
     if full == LAUNCHER:
         return HostType(full, contract=contract(type_, name))
     return HostType(full)
@@ -106,16 +109,17 @@ def _tensor_arguments(type_: Instance) -> tuple[Access | None, str | None, tuple
     return access, dtype, None if open_rank or len(args) < 2 else extents
 
 
-def contract(type_: ProperType | None, name: str = "") -> Contract | None:
+def contract(type_: ProperType | None, name: str = "", full: str | None = None) -> Contract | None:
     """What calling a value of `type_` borrows; None for a callable that takes no tensor, or for no callable. `name` is
-    what the source calls it.
+    what the source calls it, `full` the dotted name of the definition of a kernel.
     """
     if isinstance(type_, Instance) and (type_.type.has_base(KERNEL) or type_.type.fullname == LAUNCHER):
         inner = get_proper_type(type_.args[0]) if type_.args else None
         if not isinstance(inner, Parameters):
             return None
         track: Track = "simt" if type_.type.fullname == SIMT_KERNEL else "tile"
-        return _contract(name, track, inner.arg_names, inner.arg_types, None)
+        found = _contract(name, track, inner.arg_names, inner.arg_types, None)
+        return replace(found, full=full) if found is not None and track == "tile" else found
     if isinstance(type_, Instance):
         call = type_.type.get("__call__")
         return _bound(get_proper_type(call.type), name) if call is not None and call.type is not None else None

@@ -53,7 +53,7 @@ def report(errors: Errors, finding: Diagnostic) -> None:
 
 
 SAID_BY_MYPY = {
-    "dtype-mismatch": ("arg-type",),
+    "dtype-mismatch": ("arg-type", "misc"),
     "launch-contract": ("arg-type",),
     "shape-mismatch": ("arg-type",),
     "unpartitioned-output": ("arg-type",),

@@ -89,7 +89,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         called = low.expr(node.func)
     if isinstance(callee, Nothing) and not _is_harmless(full):
         if isinstance(node.func, ir.Attr):
-            if node.func.full is None or not isinstance(low.known(node.func.base), Nothing):
+            if (
+                node.func.full is None
+                or not isinstance(low.known(node.func.base), Nothing)
+                or _is_kernel(node.func.base)
+            ):
                 receiver = low.expr(node.func.base)
                 kept = (
                     field_of(low, receiver.value, node.func.name)[1] if isinstance(receiver.value, Thing) else NOTHING
@@ -128,6 +132,11 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         message = f"`{spell(node.func)}` is a device function, only kernels can call it"
         low.fault("usage", message, node.span, "call it in a kernel, or its Python function: `.py_func(...)`")
     return _unknown(low, node, receiver)
+
+
+def _is_kernel(node: ir.Expr) -> bool:
+    """Whether a type checker knows `node` as a kernel."""
+    return node.type is not None and (canonical(node.type.name) or "") == "tilecheck.Kernel"
 
 
 def _is_our_method(func: ir.Expr) -> bool:

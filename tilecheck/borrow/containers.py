@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value
+from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Kind, Site
@@ -142,6 +143,29 @@ def repeated(low: Expressions, node: ir.Operation) -> Operand | None:
         low.escape(operand, node.span)
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     return sequence(low, node, found * times)
+
+
+def counted(low: Expressions, node: ir.Comprehension) -> Operand | None:
+    """`[cuda.stream() for _ in range(2)]`: as many new objects as it says; None for any other comprehension."""
+    if node.kind != "list" or len(node.clauses) != 1 or node.clauses[0].conditions:
+        return None
+    (clause,), (element,) = node.clauses, node.elements
+    source = clause.source
+    if not isinstance(element, ir.Call) or canonical(element.func) not in _MADE or not isinstance(source, ir.Call):
+        return None
+    bounds = source.args
+    plain = canonical(source.func) == "builtins.range" and len(bounds) == 1 and not (bounds[0].star or bounds[0].name)
+    times = low.whole(bounds[0].value) if plain else None
+    if times is None or not 0 <= times <= MOST_ELEMENTS or not isinstance(clause.target, ir.Name):
+        return None
+    if any(isinstance(part, ir.Name) and part.id == clause.target.id for part in ir.walk(element)):
+        return None
+    return sequence(low, node, [low.expr(element) for _ in range(times)])
+
+
+_MADE = frozenset(
+    {"tilecheck.Stream", "numba.cuda.stream", "torch.cuda.Stream", "numba.cuda.event", "torch.cuda.Event"}
+)
 
 
 def rebuilt(low: Expressions, node: ir.Call, full: str) -> Operand | None:

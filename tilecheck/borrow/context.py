@@ -19,6 +19,7 @@ from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
@@ -214,6 +215,8 @@ class Context:
             return NOTHING
         base = node.func.base
         kernel = self.made_kernel(base) if isinstance(base, ir.Call) else self.known(base)
+        if isinstance(kernel, Nothing) and base.type is not None:
+            kernel = value_of_type(base.type) or kernel
         if node.func.name == "with_hints":
             return kernel if isinstance(kernel, KernelValue) else NOTHING
         if not isinstance(kernel, KernelValue) or any(arg.name is None for arg in node.args):

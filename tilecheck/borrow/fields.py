@@ -8,7 +8,7 @@ Worked example: with `self.left = cuda.stream()` and nothing else, `left` is a s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tilecheck.borrow.extents import asked
 from tilecheck.borrow.survey import Survey
@@ -29,13 +29,29 @@ def made_fields(owner: Survey, maker: Maker) -> dict[str, tuple[Kind, Value]]:
         for node in ir.walk(*method.body):
             if not isinstance(node, ir.Assign):
                 continue
-            for target in node.targets:
-                if isinstance(target, ir.Attr) and isinstance(target.base, ir.Name):
-                    if target.base.id != method.params[0].name:
-                        continue
-                    made = maker(node.value) if node.value is not None else None
-                    found[target.name] = made if found.get(target.name, made) == made else None
+            for field, value in (pair for target in node.targets for pair in _set_in(target, node.value)):
+                if isinstance(field.base, ir.Name) and field.base.id == method.params[0].name:
+                    made = maker(value) if value is not None else None
+                    found[field.name] = made if found.get(field.name, made) == made else None
     return {name: made for name, made in found.items() if made is not None}
+
+
+def _set_in(target: ir.Expr, value: ir.Expr | None) -> list[tuple[ir.Attr, ir.Expr | None]]:
+    """The attributes that an assignment sets, each with its value where that is written out: `self.a, self.b = f(), g()`."""
+    pairs = apart(target, value) if value is not None else []
+    alone = {id(part): each for part, each in pairs}
+    return [(part, alone.get(id(part))) for part in _parts(target) if isinstance(part, ir.Attr)]
+
+
+def _parts(target: ir.Expr) -> Iterator[ir.Expr]:
+    match target:
+        case ir.Display(items=items):
+            for item in items:
+                yield from _parts(item)
+        case ir.Starred(value=value):
+            yield from _parts(value)
+        case _:
+            yield target
 
 
 def given_field(owner: Survey, name: str) -> bool:

@@ -25,12 +25,19 @@ class LaunchArg:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenLaunch:
-    """A launch of a tile kernel that leaves dtypes open, called `kernel` here: the dtypes that the file shows of its
-    arguments, by parameter.
-    """
+class Definition:
+    """The definition of the tile kernel `name`: where it stands, or the module it stands in, as the file imports it."""
 
-    kernel: str
+    name: str
+    span: Span | None = None
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLaunch:
+    """A launch of a tile kernel that leaves dtypes open: the dtypes that the file shows of its arguments, by parameter."""
+
+    kernel: Definition
     dtypes: tuple[tuple[str, str], ...]
     span: Span
 
@@ -58,12 +65,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class TileLaunch:
-    """A launch of the tile kernel `name`, defined at `kernel`. Extents are None where the file does not show them, what is
+    """A launch of the tile kernel that `kernel` defines. Extents are None where the file does not show them, what is
     left out is not shown at all. `given` are the arguments as written, with where they stand.
     """
 
-    name: str
-    kernel: Span
+    kernel: Definition
     span: Span
     shapes: tuple[tuple[str, Shape], ...]
     dtypes: tuple[tuple[str, str], ...]

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilecheck.borrow.arguments import check_kinds, declared
-from tilecheck.borrow.launch import Launch, LaunchArg, OpenLaunch, TileLaunch
+from tilecheck.borrow.launch import Definition, Launch, LaunchArg, OpenLaunch, TileLaunch
 from tilecheck.borrow.plain_launches import check_plain
 from tilecheck.borrow.shapes import grid_of, op_of
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array, Number, Pieces, Shape
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
+from tilecheck.ir.host import Contract
 from tilecheck.ir.kernel import Access, TensorParam
 from tilecheck.surface.dtypes import DTYPES
 
@@ -50,24 +51,33 @@ def shown_launch(launch: Launch) -> TileLaunch | None:
     contract = launch.kernel.facts.contract
     grid = op_of(launch.kernel, launch.args).grid
     values: dict[str, tuple[int | None, str]] = {}
-    if contract.track != "tile" or contract.span is None or grid is None or any(_dims(launch, values)):
+    kernel = _definition(contract)
+    if contract.track != "tile" or kernel is None or grid is None or any(_dims(launch, values)):
         return None
     arrays = {param.name: array for param, arg in _tensors(launch) if (array := _array(arg)) is not None}
     tiles = {p.name: arg.value.tile for p, arg in _tensors(launch) if isinstance(arg.value, Pieces) and arg.value.tile}
     names = {dim.key: dim.name for dim in launch.kernel.facts.dims.values()}
     scalars = {name: arg.value.value for name, arg in launch.args.items() if isinstance(arg.value, Number)}
+    dims = {names[key]: value for key, (value, _) in values.items() if value is not None}
+    bound = {name: value for name, value in launch.kernel.bound.items() if value is not None}
     return TileLaunch(
-        contract.name,
-        contract.span,
+        kernel,
         launch.span,
         tuple((name, array.shape) for name, array in arrays.items() if array.shape is not None),
         tuple((name, array.dtype) for name, array in arrays.items() if array.dtype is not None),
         tuple((name, whole) for name, tile in tiles.items() if len(whole := tuple(n for n in tile if n)) == len(tile)),
         tuple((name, value) for name, value in scalars.items() if isinstance(value, int)),
-        tuple((names[key], value) for key, (value, _) in values.items() if value is not None),
+        tuple({**bound, **dims}.items()),
         grid,
         tuple((name, spell(arg.expr), arg.expr.span) for name, arg in launch.args.items()),
     )
+
+
+def _definition(contract: Contract) -> Definition | None:
+    if contract.span is not None:
+        return Definition(contract.name, contract.span)
+    module, _, name = (contract.full or "").rpartition(".")
+    return Definition(name, module=module) if module else None
 
 
 def _tensors(launch: Launch) -> Iterator[tuple[TensorParam, LaunchArg]]:
@@ -123,11 +133,12 @@ def _dtypes(launch: Launch) -> Iterator[Fault]:
 def open_launch(launch: Launch) -> OpenLaunch | None:
     """The launch if its kernel leaves a dtype open; what the dtypes mean to its body is for the tile checks to say."""
     contract = launch.kernel.facts.contract
-    if contract.track != "tile" or all(param.dtype is not None for param, _ in _tensors(launch)):
+    kernel = _definition(contract)
+    if contract.track != "tile" or kernel is None or all(param.dtype is not None for param, _ in _tensors(launch)):
         return None
     arrays = [(param.name, _array(arg)) for param, arg in _tensors(launch) if param.dtype is None]
     known = tuple((name, str(array.dtype)) for name, array in arrays if array is not None and array.dtype in DTYPES)
-    return OpenLaunch(contract.name, known, launch.span) if known else None
+    return OpenLaunch(kernel, known, launch.span) if known else None
 
 
 def _ranks(launch: Launch) -> Iterator[Fault]:
@@ -166,7 +177,8 @@ def _dims(launch: Launch, values: dict[str, tuple[int | None, str]]) -> Iterator
     for name, bound in launch.kernel.bound.items():
         key = names.get(name)
         if key is None:
-            if facts.contract.track == "tile" and dims:
+            # Of a kernel known by its type alone the Dims of the body are not known.
+            if facts.contract.track == "tile" and dims and facts.contract.span is not None:
                 known = ", ".join(f"`{known}`" for known in sorted(names))
                 yield Fault(
                     "unbound-dim",

@@ -11,7 +11,7 @@ from functools import reduce
 
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.calls import lower_call
-from tilecheck.borrow.containers import display, repeated
+from tilecheck.borrow.containers import counted, display, repeated
 from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
@@ -220,7 +220,8 @@ class Expressions(Context):
                 item = _item(base.value, node.index.value)
             var = self.temp()
             field = f"[{node.index.value!r}]"
-            self.emit(flow.Get(var, base.var, field, Site(Kind.OTHER, spell(node), node.span), span=node.span))
+            kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
+            self.emit(flow.Get(var, base.var, field, Site(kind, spell(node), node.span), span=node.span))
             return Operand(var, item)
         if isinstance(base.value, Items) or not isinstance(index.value, Nothing | Number):
             self.escape(base, node.span)
@@ -352,6 +353,8 @@ class Expressions(Context):
         return Operand(var, join(*values))
 
     def _comprehension(self, node: ir.Comprehension) -> Operand:
+        if (made := counted(self, node)) is not None:
+            return made
         lazy = node.kind == "generator"
         var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)

@@ -13,7 +13,7 @@ from tilecheck.borrow.decisions import Conditions, conditions
 from tilecheck.borrow.fields import apart, given_field, made_fields
 from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
-from tilecheck.borrow.values import Array, Callee, Closure, Handle, KernelValue, Launcher, Number, Thing, Value
+from tilecheck.borrow.values import Array, Callee, Closure, Handle, Items, KernelValue, Launcher, Number, Thing, Value
 from tilecheck.borrow.vocabulary import (
     HARMLESS,
     LIBRARIES,
@@ -160,6 +160,10 @@ class Program:
 
     def _maker(self, value: ir.Expr) -> tuple[Kind, Value] | None:
         """What a field is that is assigned `value`, None if that is not known."""
+        if isinstance(value, ir.Display) and value.kind in ("tuple", "list"):
+            made = [self._maker(item) for item in value.items]
+            known = tuple(each[1] for each in made if each is not None)
+            return (Kind.CONTAINER, Items(known)) if known and len(known) == len(made) else None
         if not isinstance(value, ir.Call):
             return None
         if isinstance(value.func, ir.Attr) and value.func.name == "on":
@@ -230,6 +234,11 @@ class Program:
 
     def _value(self, full: str) -> Value | None:
         found = self.find(full)
+        for _ in range(_DEEPEST):
+            # Another file may call it differently: `scale = kernels.scale`.
+            if not isinstance(found, ir.Name | ir.Attr) or found.full in (None, full):
+                break
+            found = self.find(found.full or "")
         if isinstance(found, ir.Function):
             return self.callable(found)
         return Number(found.value) if isinstance(found, ir.Const) and found.known else None

@@ -199,7 +199,9 @@ def grid_of(pieces: Pieces) -> tuple[int, ...] | None:
 def op_of(kernel: KernelValue, args: dict[str, LaunchArg]) -> Op:
     """The op of a launch of one of our kernels: the grid that its outputs fix."""
     contract = kernel.facts.contract
-    needs = contract.track == "tile"
+    # A parameter whose annotation cannot be read may be an output.
+    known = (p.access if isinstance(p, TensorParam) else p.kind for p in contract.params)
+    needs = contract.track == "tile" and all(known)
     grid: tuple[int, ...] | None = None
     for param in contract.params:
         if not isinstance(param, TensorParam) or param.access not in (Access.MUT, Access.MAPPED):

@@ -63,7 +63,8 @@ class Contract:
     `tilecheck.DeviceOp`, `tilecheck.Running`; None for anything else), `returns` the access of a returned tensor. What
     is returned borrows from the tensor arguments, unless it is an `Owned` tensor, and holds what the arguments in `ops`
     held: those are the parameters that take an op, by name, and those in `runnings` take a running one. `rest` is the
-    parameter that takes all further positional arguments (`*tensors`).
+    parameter that takes all further positional arguments (`*tensors`). `full` is the dotted name of the definition where
+    that is all that is known of it, and not where it stands.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Contract:
     runnings: frozenset[str] = frozenset()
     is_async: bool = False
     rest: str | None = None
+    full: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def check_launches(launches: Sequence[TileLaunch], reports: Sequence[TileReport]
     found: dict[Span, Fault] = {}
     known: dict[tuple[object, ...], TileReport] = {}
     for launch in launches:
-        report = kernels.get((launch.kernel.path, launch.name, launch.kernel.line))
+        at = launch.kernel.span
+        report = kernels.get((at.path, launch.kernel.name, at.line)) if at is not None else None
         if report is None:
             continue
         key = (id(report), launch.dims, launch.dtypes, launch.tiles, tuple((n, len(s)) for n, s in launch.shapes))
