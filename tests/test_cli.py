@@ -65,6 +65,17 @@ def test_exit_codes() -> None:
     assert check("--format", "xml").exit_code == 2
 
 
+def test_a_comment_that_only_looks_like_an_allow_is_told() -> None:
+    looks = ("alow[data-race] x", "allow(data-race) x", "ignore[data-race]", "disable", "Allow[data-race] x")
+    prose = ("tilecheck: proved, see (3)", "tilecheck reads (among others) this", "tilecheck: off by one is found")
+    write("old.py", "".join(f"x = 1  # tilecheck: {text}\n" for text in looks))
+    write("prose.py", "".join(f"x = 1  # {text}\n" for text in prose))
+    found = as_json()["diagnostics"]
+    assert [(item["path"], item["line"]) for item in found] == [("old.py", n + 1) for n in range(len(looks))]
+    assert {item["help"] for item in found} == {"write `# tilecheck: allow[rule] reason`"}
+    assert check("--fix", "old.py").exit_code == 1
+
+
 def test_text_shows_rule_place_excerpt_and_help() -> None:
     write("old.py", STALE)
     lines = check().stdout.splitlines()
@@ -72,7 +83,7 @@ def test_text_shows_rule_place_excerpt_and_help() -> None:
     assert lines[1] == " --> old.py:3:8" or lines[1] == "  --> old.py:3:8"
     assert lines[2] == "3 | x = 1  # tilecheck: allow[unreadable] an old story"
     assert lines[3].lstrip(" |") == "^" * len("# tilecheck: allow[unreadable] an old story")
-    assert lines[4] == "help: remove the comment"
+    assert lines[4] == "help: remove the comment, it only allows `unreadable`"
     assert lines[-1] == "1 warning in 1 file with 0 kernels"
 
 

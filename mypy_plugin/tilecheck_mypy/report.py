@@ -57,8 +57,9 @@ SAID_BY_MYPY = {
     "launch-contract": ("arg-type",),
     "shape-mismatch": ("arg-type",),
     "unpartitioned-output": ("arg-type",),
-    "usage": ("arg-type", "call-arg", "misc"),
+    "usage": ("arg-type", "call-arg", "index", "misc"),
     "write-to-shared": ("arg-type", "call-overload", "misc"),
+    "borrow-conflict": ("misc",),
 }
 """What mypy says, in words about types, of the mistake that a rule finds."""
 

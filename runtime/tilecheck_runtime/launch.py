@@ -37,7 +37,7 @@ from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold
 from tilecheck_runtime.ledger import Access, Loan, Request
 from tilecheck_runtime.nodes import Value
-from tilecheck_runtime.op import DeviceOp
+from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.simt import SimtKernel, simt_kernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision, facts_of, listeners
 
@@ -140,7 +140,7 @@ class LaunchOp(DeviceOp[Tensors]):
 
     def compile(self) -> None:
         """Prepare the kernel for these arguments without running it; shape-only arguments are what this is for."""
-        self._close()
+        self._close(Life.COMPILED)
         self.plan.compile()
 
     def _evaluate(self, execution: Execution) -> Any:

@@ -64,6 +64,13 @@ class Life(Enum):
     JOINED = "is part of another op"
     STARTED = "has run"
     CLOSED = "was given up"
+    COMPILED = "was compiled"
+
+
+_WAYS = {
+    Life.CLOSED: "build it again",
+    Life.COMPILED: "build it again to run it: what was compiled is kept",
+}
 
 
 # ---- ops
@@ -228,7 +235,7 @@ class DeviceOp(Unique, Generic[R]):
                 way_out = "an op runs once; build it again, or use `shared()`"
                 raise OpError(
                     f"{doing}, which {self._life.value} already",
-                    "build it again" if self._life is Life.CLOSED else way_out,
+                    _WAYS.get(self._life, way_out),
                     rule="use-after-move",
                     points=(f"{self._site}: {self._name} was built here",),
                 )
@@ -244,9 +251,9 @@ class DeviceOp(Unique, Generic[R]):
             _let_go(made_of)
             raise
 
-    def _close(self) -> None:
+    def _close(self, life: Life = Life.CLOSED) -> None:
         """End the op without running it and without a warning."""
-        self._life = Life.CLOSED
+        self._life = life
         release(self._loans)
 
     @property

@@ -1,7 +1,7 @@
 """What type checkers say about the surface: nothing, except on the lines that end in `# error`."""
 
 import tilecheck as tc
-from tilecheck import Dim, Dyn, Mapped, Mut, Owned, Shared, Tensor, f16, f32
+from tilecheck import Atomic, Dim, Dyn, Mapped, Mut, Owned, Shared, Tensor, f16, f32
 
 
 class BM(Dim): ...
@@ -69,6 +69,11 @@ def threads(z: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
     x[0] = z[0]  # error: shared
 
 
+@tc.kernel
+def tally(n: Tensor[Atomic, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
+    tc.atomic_add(n, 0, 1.0)
+
+
 def borrow(t: Tensor[Mut, f32, Dyn]) -> None: ...
 def take(t: Tensor[Owned, f32, Dyn]) -> None: ...
 
@@ -76,6 +81,7 @@ def take(t: Tensor[Owned, f32, Dyn]) -> None: ...
 def look(t: Tensor[Shared, f32, Dyn]) -> None:
     print(t[0], t[1:3].numpy())
     borrow(t)  # error: shared
+    tally(t, t)  # error: shared
     t.partition(4)  # error: shared
 
 
@@ -86,6 +92,7 @@ def main() -> None:
     product.where(BK=64)(c.partition(128, 128), a, b).sync()
     walk(c.partition(64, 64).map((4, 1), blocks=132), c).sync()
     threads(z, x).sync()
+    tally(z, x).sync()
     product(c.partition(128, 128), c, b)  # error: dtype
     scale_add(c.partition(128, 128), x, y, 2.0)  # error: rank
     scale_add(z.partition(128), x, y)  # error: arguments

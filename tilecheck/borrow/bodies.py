@@ -151,8 +151,12 @@ class _Reader:
         whole = whole or (isinstance(value, ir.Call) and self.root(value, roots) is not None)
         if whole or part:
             root = self.root(value, roots)
+            if not all(isinstance(target, ir.Name) for target in targets):
+                self.node(value, roots, depth)
             for target in targets:
-                if isinstance(target, ir.Name) and root is not None:
+                if not isinstance(target, ir.Name):
+                    self.store(target, roots, depth)
+                elif root is not None:
                     roots[target.id] = root
                     if part:
                         self.indices.setdefault(root, set()).add(spell(value))

@@ -57,7 +57,8 @@ class Effects:
         self.broken: dict[tuple[Break, Span, str], Broken] = {}
         self.built: dict[Site, None] = {}
         self.used: set[Site] = set()
-        self.jobs = Jobs(self.report)
+        self.titles: dict[Site, str] = {}
+        self.jobs = Jobs(self.report, self.titles)
         self._unknown: dict[Var, Site] = {}
         self._inner: Span | None = None
 
@@ -78,6 +79,24 @@ class Effects:
             state.names[var] = (site, 0)
         return state.names[var]
 
+    def _entitle(self, state: State, name: str, obj: Obj) -> None:
+        """The user has a `name` for `obj`, and so for what it contains: what was made without one is called that."""
+        if name[0] == "%":
+            return
+        if "(" in obj[0].name and (
+            obj[0] not in self.titles or name.isidentifier() > self.titles[obj[0]].isidentifier()
+        ):
+            self.titles[obj[0]] = name
+        if obj[0].kind in (Kind.CONTAINER, Kind.OTHER):
+            for (holder, field), item in state.slots.items():
+                if holder == obj and "(" in item[0].name:
+                    self.titles.setdefault(item[0], f"{name}{field}")
+
+    def _place(self, state: State, obj: Obj) -> str:
+        """What the user calls the memory of `obj`."""
+        site = allocation(state, obj)[0]
+        return self.titles.get(site, site.name)
+
     def apply(self, instr: Instr, state: State, live: Live) -> None:
         """Change `state` by `instr`; `live` are the variables that are read after it."""
         self._inner = instr.inner
@@ -86,6 +105,7 @@ class Effects:
                 state.names[into] = state.fresh(site)
             case flow.Bind(into=into, src=src):
                 state.names[into] = self.named(state, src, instr.span)
+                self._entitle(state, into, state.names[into])
                 if into in self.captured:
                     # A nested function may run it, whenever that is called.
                     self._show(state, state.names[into])
@@ -149,6 +169,7 @@ class Effects:
                     state.bag.add((holder, item))
                 else:
                     state.slots[(holder, field)] = item
+                    self._entitle(state, f"{base}{field}", item)
                 if holder[0].kind is not Kind.CONTAINER or holder in state.kept:
                     self._show(state, item)
             case flow.Get(into=into, base=base, field=field, site=site):
@@ -211,7 +232,7 @@ class Effects:
         if site.kind is Kind.OUTPUT:
             self.report(Broken(Break.TAKEN, span, site.name, by, move.span))
             return True
-        place = site.name
+        place = self.titles.get(site, site.name)
         how, param = (move.by, move.param) if isinstance(move, flow.Move) else ("", "")
         self.report(Broken(Break.MOVED, span, place, by, move.span, how, param))
         return True
@@ -221,7 +242,7 @@ class Effects:
         moved = self._check_moved(state, obj, instr.span, instr.site.name)
         part = _part(instr, region(state, obj))
         if instr.hold is Hold.EXCLUSIVE and instr.renews and not moved:
-            place = allocation(state, obj)[0].name
+            place = self._place(state, obj)
             for loan in held_loans(state, obj, part, live):
                 if loan.phase is Phase.BUILT:
                     self._blame(Break.HELD, state, instr.span, place, instr.site.name, loan)
@@ -238,7 +259,7 @@ class Effects:
         obj = self.named(state, instr.src, instr.span)
         if self._check_moved(state, obj, instr.span, instr.by):
             return
-        part, place = region(state, obj), allocation(state, obj)[0].name
+        part, place = region(state, obj), self._place(state, obj)
         # Of several, the one that a run time meets first: an op that is built, then one that runs.
         held = min(held_loans(state, obj, part, live), key=_in_the_way, default=None)
         if held is not None:
@@ -269,7 +290,7 @@ class Effects:
 
     def _host(self, state: State, live: Live, obj: Obj, span: Span, by: str, writes: bool) -> None:
         """The host, or a foreign library, reads or writes `obj`."""
-        place = allocation(state, obj)[0].name
+        place = self._place(state, obj)
         for loan in held_loans(state, obj, region(state, obj), live):
             if loan.phase in LASTING:
                 if writes:
@@ -291,7 +312,7 @@ class Effects:
         if found is None:
             return
         first, second = found
-        place = allocation(state, self.named(state, second.src, second.span))[0].name
+        place = self._place(state, self.named(state, second.src, second.span))
         both = f"{first.param}, {second.param}"
         writes = second.hold is Hold.EXCLUSIVE
         found_at = Broken(Break.ONE_CALL, second.span, place, second.text, first.span, callee, both, None, writes)
@@ -303,7 +324,7 @@ class Effects:
             obj = self.named(state, use.src, use.span)
             if self._check_moved(state, obj, use.span, use.text):
                 continue
-            place, part = allocation(state, obj)[0].name, region(state, obj)
+            place, part = self._place(state, obj), region(state, obj)
             held = [loan for loan in held_loans(state, obj, part, live) if Hold.EXCLUSIVE in (use.hold, loan.hold)]
             rounds = [loan for loan in held if loan.phase is Phase.REPEATING]
             for loan in rounds or held:
@@ -353,7 +374,7 @@ class Effects:
     def _called(self, state: State, wanted: Obj) -> str:
         """What the user calls `wanted`."""
         called = sorted(var for var, obj in state.names.items() if obj == wanted and var[0] != "%")
-        return called[0] if called else wanted[0].name
+        return called[0] if called else self.titles.get(wanted[0], wanted[0].name)
 
     # ---- the life of an op
 
@@ -402,8 +423,9 @@ class Effects:
         if op in state.spent:
             at = state.spent[op]
             name = self._called(state, op) if called[0] == "%" else called
-            joined = isinstance(at, flow.Combine)
-            self.report(Broken(Break.SPENT, instr.span, name, "joined" if joined else "run", at.span))
+            ended = at.ends if isinstance(at, flow.Finish) else None
+            how = ended or ("joined" if isinstance(at, flow.Combine) else "run")
+            self.report(Broken(Break.SPENT, instr.span, name, how, at.span))
         elif state.phase.get(op) is Phase.BUILT and op[0].kind is Kind.OP:
             state.spent[op] = instr
 

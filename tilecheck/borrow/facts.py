@@ -157,20 +157,34 @@ class State:
     def keep(self, wanted: Callable[[Obj], bool]) -> None:
         """Forget every fact about objects that are not wanted."""
         self.names = {var: obj for var, obj in self.names.items() if wanted(obj)}
-        self.slots = {at: item for at, item in self.slots.items() if wanted(at[0]) and wanted(item)}
-        self.bag = {pair for pair in self.bag if all(map(wanted, pair))}
-        self.parent = {child: p for child, p in self.parent.items() if wanted(child) and wanted(p.of)}
-        self.held = {(a, b, use) for a, b, use in self.held if wanted(a) and wanted(b)}
-        self.phase = {op: phase for op, phase in self.phase.items() if wanted(op)}
-        self.moved = {obj: at for obj, at in self.moved.items() if wanted(obj)}
-        self.spent = {op: at for op, at in self.spent.items() if wanted(op)}
-        self.kept = {obj for obj in self.kept if wanted(obj)}
-        self.pending = {job: on for job, on in self.pending.items() if wanted(job) and (on is None or wanted(on))}
-        self.after = {pair for pair in self.after if all(map(wanted, pair))}
-        self.recorded = {pair for pair in self.recorded if all(map(wanted, pair))}
-        self.aside = {obj for obj in self.aside if wanted(obj)}
-        self.on = {op: stream for op, stream in self.on.items() if wanted(op) and wanted(stream)}
-        self.behind = {pair for pair in self.behind if all(map(wanted, pair))}
+        if self.slots:
+            self.slots = {at: item for at, item in self.slots.items() if wanted(at[0]) and wanted(item)}
+        if self.bag:
+            self.bag = {pair for pair in self.bag if all(map(wanted, pair))}
+        if self.parent:
+            self.parent = {child: p for child, p in self.parent.items() if wanted(child) and wanted(p.of)}
+        if self.held:
+            self.held = {(a, b, use) for a, b, use in self.held if wanted(a) and wanted(b)}
+        if self.phase:
+            self.phase = {op: phase for op, phase in self.phase.items() if wanted(op)}
+        if self.moved:
+            self.moved = {obj: at for obj, at in self.moved.items() if wanted(obj)}
+        if self.spent:
+            self.spent = {op: at for op, at in self.spent.items() if wanted(op)}
+        if self.kept:
+            self.kept = {obj for obj in self.kept if wanted(obj)}
+        if self.pending:
+            self.pending = {job: on for job, on in self.pending.items() if wanted(job) and (on is None or wanted(on))}
+        if self.after:
+            self.after = {pair for pair in self.after if all(map(wanted, pair))}
+        if self.recorded:
+            self.recorded = {pair for pair in self.recorded if all(map(wanted, pair))}
+        if self.aside:
+            self.aside = {obj for obj in self.aside if wanted(obj)}
+        if self.on:
+            self.on = {op: stream for op, stream in self.on.items() if wanted(op) and wanted(stream)}
+        if self.behind:
+            self.behind = {pair for pair in self.behind if all(map(wanted, pair))}
 
     def _rename(self, new: Callable[[Obj], Obj]) -> None:
         self.names = {var: new(obj) for var, obj in self.names.items()}

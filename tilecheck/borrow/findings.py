@@ -43,7 +43,8 @@ class Broken:
     `place` is the tensor in the user's words, `by` the use that breaks (`z.numpy()`), `holder` what stands in the way
     (the name of an op, a view, a stream), `named` whether that is a variable, `param` the parameter through which the
     holder holds it. `verb` completes `cannot ...` where several would do; `in_async` says that the host may `await`; `inner` is the place in
-    a function that is read at its call, where that is what breaks; `ours` says that a call borrows whatever the body of the kernel does.
+    a function that is read at its call, where that is what breaks; `ours` says that a call borrows whatever the body of the kernel does, `past`
+    that the holder is of an earlier round of a loop.
     """
 
     kind: Break
@@ -60,11 +61,12 @@ class Broken:
     in_async: bool = False
     inner: Span | None = None
     ours: bool = False
+    past: bool = False
 
-    def rank(self) -> tuple[Span, Span, bool, tuple[str, ...], bool]:
+    def rank(self) -> tuple[bool, Span, Span, bool, tuple[str, ...], bool]:
         """By what a finding is chosen among those of one kind at one place: their causes, in the order of the source."""
         texts = self.holder, self.param, self.by, self.verb, self.place
-        return self.origin or _LAST, self.later or _LAST, not self.named, texts, self.writes
+        return not self.past, self.origin or _LAST, self.later or _LAST, not self.named, texts, self.writes
 
 
 _LAST = Span("\uffff", 0, 0, 0, 0)

@@ -106,15 +106,25 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
         return found.kind is Break.MOVED and found.origin in refused
 
     # What a function does wrong by itself is not told again where it is called.
-    by_itself = {(found.kind, found.span) for found in broken.values() if found.inner is None}
-    told = tuple(
-        found for found in broken.values() if not follows(found) and (found.kind, found.inner) not in by_itself
-    )
+    by_itself = [(found.kind, found.span) for found in broken.values() if found.inner is None]
+
+    def again(found: Broken) -> bool:
+        inner = found.inner
+        return inner is not None and any(kind is found.kind and within(at, (inner,)) for kind, at in by_itself)
+
+    told = tuple(found for found in broken.values() if not follows(found) and not again(found))
     left = {site.span for site in dropped.values()}
-    never_run = tuple(site for at, site in dropped.items() if at not in ran and site.inner not in left)
+    # A launch that is refused gives no op, so that there is none to run.
+    refusals = [found.span for found in told] + [fault.span for fault in faults.values() if fault.rule not in _WARNINGS]
+    unbuilt = {site.span for site in dropped.values() if any(within(at, (site.span,)) for at in refusals)}
+    never_run = tuple(
+        site for at, site in dropped.items() if at not in ran and site.inner not in left and site.span not in unbuilt
+    )
     return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened), tuple(launches))
 
 
+# What a launch goes through with all the same.
+_WARNINGS = frozenset({"partial-coverage", "host-array-copied", "dropped-op"})
 _HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)
 _REFUSED_MOVES = (*_HELD_MOVES, Break.MOVED_IDLE, Break.MOVED_VIEW)
 

@@ -21,7 +21,7 @@ from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.loans import allocation, inside, lineage, meets
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow
-from tilecheck.ir.flow import Hold, Instr, Kind, Use, Var
+from tilecheck.ir.flow import Hold, Instr, Kind, Site, Use, Var
 
 _ON_HOST = (Kind.HOST, Kind.PINNED)
 _MADE_HERE = (Kind.FOREIGN, Kind.DEVICE, Kind.TENSOR)
@@ -34,8 +34,12 @@ def _made(stream: Obj) -> bool:
 class Jobs:
     """Applies the instructions of plain streams to a state; breaches go to `report`."""
 
-    def __init__(self, report: Callable[[Broken], None]) -> None:
+    def __init__(self, report: Callable[[Broken], None], titles: Mapping[Site, str]) -> None:
         self.report = report
+        self.titles = titles
+
+    def _title(self, obj: Obj) -> str:
+        return self.titles.get(obj[0], obj[0].name)
 
     def apply(self, instr: Instr, state: State, uses: Mapping[Var, Obj]) -> None:
         """Change `state` by `instr`, whose arguments are `uses`."""
@@ -131,8 +135,8 @@ class Jobs:
             obj = objects[own.src]
             writes = own.hold is Hold.EXCLUSIVE
             if (writes or use.hold is Hold.EXCLUSIVE) and meets(state, target, obj):
-                place = allocation(state, obj)[0].name
-                both = f"{on[0].name}, {stream[0].name}"
+                place = self._title(allocation(state, obj))
+                both = f"{_named(self._title(on))}, {_named(self._title(stream))}"
                 self.report(Broken(Break.UNORDERED, own.span, place, own.text, use.span, both, use.param, None, writes))
 
     def access(self, state: State, obj: Obj, span: Span, by: str, writes: bool) -> None:
@@ -147,8 +151,11 @@ class Jobs:
                 continue
             pinned = allocation(state, obj)[0].kind is Kind.PINNED
             if (use.hold is Hold.EXCLUSIVE or (writes and pinned)) and meets(state, target, obj):
-                place, holder = allocation(state, obj)[0].name, on[0].name if on is not None else ""
-                self.report(Broken(Break.COPY, span, place, by, use.span, holder, use.text, None, writes))
+                place, holder = self._title(allocation(state, obj)), _named(self._title(on)) if on is not None else ""
+                # The stream that the name stands for by now may be another one.
+                past = on is not None and on[1] > 0
+                found = Broken(Break.COPY, span, place, by, use.span, holder, use.text, None, writes, past=past)
+                self.report(found)
 
     def owner(self, state: State, obj: Obj, span: Span, by: str) -> None:
         """A use of a view that does not own its memory: its owner must be alive."""
@@ -159,7 +166,7 @@ class Jobs:
                 own = [named for var, named in state.names.items() if var[0] != "%"]
                 bound = {item for named in own for item in inside(state, named)}
             if owner not in bound and owner not in state.kept:
-                self.report(Broken(Break.OWNER, span, owner[0].name, by, view[0].span, view[0].name))
+                self.report(Broken(Break.OWNER, span, self._title(owner), by, view[0].span, view[0].name))
 
     def leave(self, state: State, value: Obj | None, span: Span) -> None:
         """The function returns `value`; what only its locals keep alive dies."""
@@ -169,14 +176,19 @@ class Jobs:
         if value is not None:
             for view, owner in _raw(state, value):
                 if owner not in alive:
-                    self.report(Broken(Break.OWNER, span, owner[0].name, view[0].name, view[0].span, view[0].name))
+                    self.report(Broken(Break.OWNER, span, self._title(owner), view[0].name, view[0].span, view[0].name))
         for job, target, use in tuple(state.held):
             on = state.pending.get(job)
             root = allocation(state, target)
             if on is None or not (_made(on) or on in state.aside) or (job, job) in state.after:
                 continue
             if root[0].kind is Kind.FOREIGN and root not in alive and target not in alive:
-                self.report(Broken(Break.FREED, span, root[0].name, use.text, use.span, on[0].name))
+                self.report(Broken(Break.FREED, span, self._title(root), use.text, use.span, self._title(on)))
+
+
+def _named(title: str) -> str:
+    """The name of a stream, empty for one that has none."""
+    return "" if "(" in title else title
 
 
 def _before(state: State, stream: Obj) -> list[Obj]:

@@ -278,7 +278,8 @@ class _Statements(Expressions):
 
     def _settled(self, operand: Operand, node: ir.Expr) -> Operand:
         """The object itself, so that `a, b = b, a` reads both before it binds one."""
-        if operand.var is None or operand.var.startswith("%"):
+        own = operand.var in self.renamed.values()
+        if operand.var is None or (operand.var.startswith("%") and not own):
             return operand
         var = self.temp()
         self.emit(flow.Bind(var, operand.var, span=node.span))

@@ -197,6 +197,13 @@ class Expressions(Context):
 
     def subscript(self, node: ir.Sub, base: Operand) -> Operand:
         """`node`, whose base is lowered already."""
+        if isinstance(base.value, KernelValue) and base.value.facts.contract.track in ("tile", "simt"):
+            self.read(node.index)
+            name = spell(node.base)
+            message = f"`{spell(node)}`: the grid of a tilecheck kernel comes from its partitions"
+            way_out = f"call it with a partition: `{name}(z.partition(...), ...)`, or set a grid with `.with_grid(...)`"
+            self.fault("usage", message, node.span, way_out)
+            return Operand(None)
         if isinstance(base.value, KernelValue):
             return Operand(None, self._configured(base.value, node))
         if isinstance(base.value, Array):

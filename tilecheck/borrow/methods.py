@@ -36,7 +36,7 @@ from tilecheck.borrow.values import (
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch
+from tilecheck.ir.flow import Ending, Hold, Kind, Site, Touch
 from tilecheck.ir.kernel import Access
 
 if TYPE_CHECKING:
@@ -232,7 +232,10 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     if method == "run":
         return start(low, node, var, spell(func.base), stream)
     if method == "discard":
-        low.emit(flow.Finish(var, span=node.span))
+        low.emit(flow.Finish(var, ends=Ending.GIVEN_UP, span=node.span))
+        return Operand(None)
+    if method == "compile":
+        low.emit(flow.Finish(var, ends=Ending.COMPILED, span=node.span))
         return Operand(None)
     if method in COMBINATORS:
         combined = low.temp()

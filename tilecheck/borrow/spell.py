@@ -6,6 +6,8 @@ unreadable is shortened to `...`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilecheck.ir import host as ir
 
 _LONGEST = 48
@@ -13,6 +15,8 @@ _LONGEST = 48
 _DEEPEST = 24
 
 
+# Nodes are the same only if they are one; the last ones are kept, since each is told about several times.
+@lru_cache(maxsize=256)
 def spell(node: ir.Expr) -> str:
     """`z.partition(128)` for the expression that says so; at most 48 characters."""
     text = _text(node, 0)

@@ -6,6 +6,7 @@ from tilecheck.borrow.contracts import KernelFacts
 from tilecheck.borrow.values import Array, Callee, Handle, KernelValue, Launcher, Op, Pieces, Value
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir.host import Contract, Expr, HostType, Sub
+from tilecheck.ir.kernel import Access
 
 _HANDLES: dict[str, Handle] = {
     "tilecheck.Running": Handle("running"),
@@ -26,7 +27,9 @@ def value_of_type(known: HostType) -> Value | None:
     if name == "tilecheck.Tensor":
         return Array("tilecheck", known.dtype, known.extents, known.access)
     if name in ("tilecheck.Partition", "tilecheck.OwnedPartition"):
-        return Pieces(Array("tilecheck", known.dtype, None, known.access), mapped=None)
+        owned = name == "tilecheck.OwnedPartition"
+        access = Access.OWNED if owned else known.access
+        return Pieces(Array("tilecheck", known.dtype, None, access), mapped=None, owned=owned)
     if name == "tilecheck.DeviceOp":
         return Op()
     if name == "numpy.ndarray":

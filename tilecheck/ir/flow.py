@@ -72,6 +72,13 @@ class Hold(StrEnum):
     EXCLUSIVE = "exclusive"
 
 
+class Ending(StrEnum):
+    """How an op ends that is not run; the value completes `it is ... here`."""
+
+    GIVEN_UP = "given up"
+    COMPILED = "compiled"
+
+
 class Touch(StrEnum):
     """How host code uses an object: its memory, or only what is known without it (a shape)."""
 
@@ -316,12 +323,14 @@ class Start(Instr):
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish(Instr):
     """The op or running `src` is run, if need be, on `stream` if that is known, and waited for. With `waits` it runs
-    already, and has been waited for also where that raises what went wrong on the device.
+    already, and has been waited for also where that raises what went wrong on the device. With `ends` the op is used up
+    without being run: it is given up, or compiled.
     """
 
     src: Var
     stream: Var | None = None
     waits: bool = False
+    ends: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

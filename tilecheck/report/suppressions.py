@@ -22,23 +22,29 @@ from tilecheck.checked import Fault
 from tilecheck.diagnostic import Diagnostic, Span
 
 _COMMENT = re.compile(r"#\s*tilecheck:\s*allow\[([^\]]*)\]\s*([^#]*)")
+# What looks like a directive, and is none that is read.
+_WORDS = r"(allow|allows|alow|ignore|disable|noqa|skip|off)"
+_DIRECTIVE = re.compile(rf"#\s*tilecheck(?::\s*(\w+)\s*\[|:?\s*{_WORDS}\s*[\[(]|:\s*{_WORDS}\s*$)", re.IGNORECASE)
 META = frozenset({"unused-allow", "allow-without-reason", "unreadable"})
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """One rule named by one allow comment; it covers the lines `first` to `last`, both included."""
+    """One rule named by one allow comment; it covers the lines `first` to `last`, both included. `among` says that the
+    comment names others too. Without a rule it is a comment that looks like one, and `reason` is what stands for `allow`.
+    """
 
     rule: str
     reason: str
     span: Span
     first: int
     last: int
+    among: bool = False
 
 
 def read_allows(path: str, text: str) -> tuple[Allow, ...]:
     """The allow comments of a file that parses."""
-    if "tilecheck:" not in text:
+    if "tilecheck" not in text:
         return ()
     extents = _extents(text)
     code_lines: set[int] = set()
@@ -65,6 +71,11 @@ class _Extent:
 def _allows_of(path: str, comment: tokenize.TokenInfo, code_lines: set[int], extents: list[_Extent]) -> Iterator[Allow]:
     match = _COMMENT.search(comment.string)
     if match is None:
+        unread = _DIRECTIVE.search(comment.string)
+        if unread is not None:
+            (line, column), end = comment.start, comment.end[1]
+            place = Span(path, line, column + unread.start() + 1, line, end + 1)
+            yield Allow("", unread[1] or unread[2] or unread[3], place, line, line)
         return
     line, column = comment.start[0], comment.start[1] + match.start() + 1
     span = Span(path, line, column, line, comment.start[1] + len(match[0].rstrip()) + match.start() + 1)
@@ -76,7 +87,7 @@ def _allows_of(path: str, comment: tokenize.TokenInfo, code_lines: set[int], ext
         headed = [each for each in extents if below in each.heads]
         first, last = min((each.first for each in headed), default=below), max((e.last for e in headed), default=below)
     for rule in match[1].split(","):
-        yield Allow(rule.strip(), match[2].strip(), span, first, last)
+        yield Allow(rule.strip(), match[2].strip(), span, first, last, "," in match[1])
 
 
 def _extents(text: str) -> list[_Extent]:
@@ -122,7 +133,11 @@ def apply_allows(
             kept.append(diagnostic)
     faults: list[Fault] = []
     for n, allow in enumerate(allows):
-        if not allow.reason:
+        if not allow.rule and allow.reason:
+            message = f"`# tilecheck: {allow.reason}` is no comment that tilecheck reads"
+            way_out = "write `# tilecheck: allow[rule] reason`"
+            faults.append(Fault("unused-allow", message, allow.span, help=way_out))
+        elif not allow.reason:
             message = f"`{allow.rule}` is allowed without a reason"
             way_out = f"say why it is safe: `# tilecheck: allow[{allow.rule}] the reason`"
             faults.append(Fault("allow-without-reason", message, allow.span, help=way_out))
@@ -131,5 +146,12 @@ def apply_allows(
             faults.append(Fault("unused-allow", message, allow.span, help="`tilecheck rules` lists the rules"))
         elif n not in used and allow.rule in ran:
             message = f"nothing here is reported as `{allow.rule}`"
-            faults.append(Fault("unused-allow", message, allow.span, help="remove the comment"))
+            faults.append(Fault("unused-allow", message, allow.span, help=_REMOVE[allow.among].format(allow.rule)))
     return kept, silenced, faults
+
+
+# By whether the comment allows other rules too.
+_REMOVE = {
+    False: "remove the comment, it only allows `{}`",
+    True: "take `{}` out of the comment, the other rules may stay",
+}

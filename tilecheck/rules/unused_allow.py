@@ -40,10 +40,9 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def fix(line: str, diagnostic: Diagnostic) -> Edit | None:
-    """Remove the comment, unless it allows other rules too."""
+    """Remove the comment, unless it allows other rules too, or is meant for a rule that was misspelt."""
+    if not (diagnostic.help or "").startswith("remove the comment"):
+        return None
     start = diagnostic.span.column - 1
     end = diagnostic.span.end_column - 1
-    inside = line[start:end].partition("[")[2].partition("]")[0]
-    if "," in inside:
-        return None
     return Edit(diagnostic.span.line, len(line[:start].rstrip()) + 1, end + 1, "")

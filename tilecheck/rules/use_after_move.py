@@ -120,12 +120,25 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def _spent(broken: Broken) -> Diagnostic:
-    joined = broken.by == "joined"
-    how = "became part of another op" if joined else "was run"
+    how, here, way_out = _ENDS.get(broken.by, _RUN)
     labels: tuple[Label, ...] = ()
     if broken.origin is not None:
         again = ", in an earlier round" if broken.origin == broken.span else ""
-        labels = (Label(broken.origin, f"it {'becomes part of another op' if joined else 'is run'} here{again}"),)
+        labels = (Label(broken.origin, f"it {here} here{again}"),)
     message = f"`{broken.place}` is used again after it {how}"
-    way_out = f"an op runs once: build it again, or make it `{broken.place}.shared()` before its first use"
-    return Diagnostic("use-after-move", SEVERITY, message, broken.span, None, labels, way_out)
+    help = way_out.format(broken.place)
+    return Diagnostic("use-after-move", SEVERITY, message, broken.span, None, labels, help)
+
+
+_ONCE = "an op runs once: build it again, or make it `{}.shared()` before its first use"
+_RUN = ("was run", "is run", _ONCE)
+# What used an op up: how that is said at its next use and where it happened, and the way out.
+_ENDS = {
+    "joined": ("became part of another op", "becomes part of another op", _ONCE),
+    "given up": ("was given up", "is given up", "build it again, or leave out `{}.discard()`"),
+    "compiled": (
+        "was compiled",
+        "is compiled, which uses it up,",
+        "build it again to run it: what was compiled is kept",
+    ),
+}

@@ -176,7 +176,10 @@ def _message(broken: Broken) -> str:
             return f"`{broken.by}` {use}s `{place}` while work on it is in flight"
         case Break.UNORDERED:
             first, _, second = holder.partition(", ")
-            return f"`{place}` is used on `{second}` while `{first}` may still work on it"
+            other = f"`{first}`" if first else "another stream"
+            other = f"the `{first}` of an earlier round" if first and first == second else other
+            on = f"`{second}`" if second else "one stream"
+            return f"`{place}` is used on {on} while {other} may still work on it"
         case Break.OWNER:
             return f"`{broken.by}` uses the memory of `{place}`, which is gone"
         case _:
@@ -198,10 +201,16 @@ def _labels(broken: Broken) -> Iterator[Label]:
 def _help(broken: Broken) -> str:
     match broken.kind:
         case Break.COPY:
+            if broken.holder and broken.past:
+                return _EACH_ROUND.format(broken.holder)
             stream = f"`{broken.holder}.synchronize()`" if broken.holder else "`cuda.synchronize()`"
             return f"wait first: {stream}"
         case Break.UNORDERED:
             first, _, second = broken.holder.partition(", ")
+            if first and first == second:
+                return _EACH_ROUND.format(first)
+            if not first or not second:
+                return "record an event on the one stream and let the other wait for it"
             return f"record an event on `{first}` and let `{second}` wait for it"
         case Break.OWNER:
             return f"keep `{broken.place}` alive: pass `owner={broken.place}`"
@@ -215,6 +224,9 @@ def _help(broken: Broken) -> str:
             )
         case _:
             return "`await` it first" if broken.in_async else "`wait()` for it first"
+
+
+_EACH_ROUND = "make `{0}` once, before the loop, or end each round with `{0}.synchronize()`"
 
 
 def fix(line: str, diagnostic: Diagnostic) -> Edit | None:

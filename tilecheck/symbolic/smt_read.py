@@ -12,6 +12,17 @@ from tilecheck.symbolic.smt_nodes import Symbol, Term
 
 def evaluate(term: Term, values: Mapping[Symbol, int]) -> int:
     """The value of `term` (truth values as 0 and 1). KeyError for a symbol without value, ZeroDivisionError as in Python."""
+    return _value(term, values, {})
+
+
+def _value(term: Term, values: Mapping[Symbol, int], done: dict[Term, int]) -> int:
+    """As `evaluate`; a term that stands in many places is evaluated once."""
+    if term not in done:
+        done[term] = _computed(term, values, done)
+    return done[term]
+
+
+def _computed(term: Term, values: Mapping[Symbol, int], done: dict[Term, int]) -> int:
     match term.kind:
         case "const":
             return term.const
@@ -23,12 +34,12 @@ def evaluate(term: Term, values: Mapping[Symbol, int]) -> int:
             assert term.symbol is not None
             return values[term.symbol]
         case "ite":
-            return evaluate(term.parts[1 if evaluate(term.parts[0], values) else 2], values)
+            return _value(term.parts[1 if _value(term.parts[0], values, done) else 2], values, done)
         case "and":
-            return int(all(evaluate(p, values) for p in term.parts))
+            return int(all(_value(p, values, done) for p in term.parts))
         case "or":
-            return int(any(evaluate(p, values) for p in term.parts))
-    inner = [evaluate(p, values) for p in term.parts]
+            return int(any(_value(p, values, done) for p in term.parts))
+    inner = [_value(p, values, done) for p in term.parts]
     match term.kind:
         case "lin":
             return term.const + sum(w * v for w, v in zip(term.weights, inner, strict=True))
