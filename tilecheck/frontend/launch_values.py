@@ -295,6 +295,7 @@ class HostValues(HostMemory):
             Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
             node,
             arguments,
+            frozenset(at for at, v in enumerate(values) if isinstance(v, Cut) and v.exact and v.blocks is None),
         )
 
     def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
@@ -357,7 +358,9 @@ class HostValues(HostMemory):
                 arguments.append(value)
         return arguments
 
-    def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
+    def _see(
+        self, configured: Configured, node: cst.Call, arguments: tuple[object, ...], exact: frozenset[int] = frozenset()
+    ) -> Op:
         """Note a launch; what it gets may have been written afterwards."""
         host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
         found = Seen(
@@ -369,6 +372,7 @@ class HostValues(HostMemory):
             configured.dynamic,
             arguments,
             configured.forall,
+            exact,
         )
         self.seen.append(found)
         self.taint(*arguments)

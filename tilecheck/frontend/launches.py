@@ -33,6 +33,7 @@ class Launch:
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
     array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
+    `exact` are outputs passed as partitions all of whose tiles the grid covers.
     """
 
     kernel: Span
@@ -45,6 +46,7 @@ class Launch:
     forall: int | None = None
     entangled: tuple[tuple[str, str], ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
+    exact: tuple[str, ...] = ()
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
@@ -131,7 +133,7 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         else:
             arguments.append((name, type(value), repr(value)))
     extents = (launch.grid, launch.block, launch.dynamic_shared)
-    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled, launch.twins)
+    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled, launch.twins, launch.exact)
 
 
 def _launch(seen: Seen, source: Source) -> Launch:
@@ -154,6 +156,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
         forall=seen.forall if isinstance(seen.forall, int) else None,
         entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
         twins=_twins(list(zip(names, seen.arguments, strict=False))),
+        exact=tuple(name for at, name in enumerate(names) if at in seen.exact),
     )
 
 
