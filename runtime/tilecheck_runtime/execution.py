@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tilecheck_runtime.backends import Copy, Download, Event, Graph, Launch, Upload, Work
 from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.grants import before, release
-from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State
+from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, Runner, State
 from tilecheck_runtime.stream import Stream
 
 # Told whenever an execution has been submitted whole while somebody waits for one: one for all, since hardly ever anybody
@@ -48,6 +48,10 @@ class Execution:
 
         Raises BorrowError if one of those waits for this execution itself.
         """
+        self.wait_for(self.begin(loans))
+
+    def begin(self, loans: Sequence[Loan]) -> set[Runner]:
+        """Take the loans: what the work has to `wait_for`. Raises as `hold`."""
         with LOCK:
             earlier = before(loans, self)
             # What was submitted whole waits for nothing that has yet to be.
@@ -63,8 +67,13 @@ class Execution:
             for loan in loans:
                 loan.ledger.start(loan, self, self.stream._number)
             self.loans += loans
-        self._pending += [other.event() for other in earlier]
-        self.waits_for -= unfinished
+        return earlier
+
+    def wait_for(self, earlier: set[Runner]) -> None:
+        """Let what comes next come behind these."""
+        if earlier:
+            self._pending += [other.event() for other in earlier]
+            self.waits_for -= earlier
 
     def follow(self, other: Execution) -> None:
         """Let what comes next wait for `other`, from whichever stream it is."""

@@ -64,6 +64,27 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
                 request.ledger.unsettle(request.region)
 
 
+def admit(requests: Sequence[Request], by: str) -> None:
+    """Grant a launch that is `entered`, or runs, later. Unless it ends a loan that they rest on, the leaves for borrows
+    stand, which launches do not disturb, but for those of views that it writes through another handle.
+    """
+    with LOCK:
+        check(requests, by)
+
+        ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
+        borrows = any(ended)
+        for request in requests:
+            request.ledger.unsettle(request.region, borrows=borrows)
+            if request.access in ENDING:
+                lineage = frozenset() if request.actor is None else request.actor.ancestry
+                request.ledger.unsettle_views(request.region, lineage)
+
+
+def running(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
+    """The loans of a launch that was admitted and runs now; its execution starts them."""
+    return tuple(_loan(request, holder, State.RUNNING, site) for request in requests)
+
+
 def enter(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
     """The loans of a built op whose requests were granted when it was built."""
     with LOCK:
