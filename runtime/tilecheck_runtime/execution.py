@@ -48,24 +48,26 @@ class Execution:
 
         Raises BorrowError if one of those waits for this execution itself.
         """
-        self.wait_for(self.begin(loans))
-
-    def begin(self, loans: Sequence[Loan]) -> set[Runner]:
-        """Take the loans: what the work has to `wait_for`. Raises as `hold`."""
         with LOCK:
-            earlier = before(loans, self)
-            # What was submitted whole waits for nothing that has yet to be.
-            unfinished = {other for other in earlier if isinstance(other, Execution) and not other.submitted}
-            for other in unfinished:
+            for other in _unfinished(before(loans, self)):
                 if self in _all_waited_for(other):
                     raise BorrowError(
                         "this op would wait for an op that waits for it",
                         "run what the inner function needs before the outer op",
                         rule=CONFLICT,
                     )
-            self.waits_for |= unfinished
+            earlier = self.begin(loans)
+        self.wait_for(earlier)
+
+    def begin(self, loans: Sequence[Loan]) -> set[Runner]:
+        """Take the loans of a first piece of work, when nobody knows of this execution yet: what it has to `wait_for`."""
+        with LOCK:
+            earlier: set[Runner] = set()
             for loan in loans:
+                earlier |= loan.ledger.ahead(loan, self)
                 loan.ledger.start(loan, self, self.stream._number)
+            # What was submitted whole waits for nothing that has yet to be.
+            self.waits_for |= _unfinished(earlier)
             self.loans += loans
         return earlier
 
@@ -73,7 +75,7 @@ class Execution:
         """Let what comes next come behind these."""
         if earlier:
             self._pending += [other.event() for other in earlier]
-            self.waits_for -= earlier
+            self.waits_for.difference_update(earlier)
 
     def follow(self, other: Execution) -> None:
         """Let what comes next wait for `other`, from whichever stream it is."""
@@ -191,6 +193,10 @@ class Recording(Execution):
 def _end(loans: list[Loan]) -> None:
     release(loans)
     loans.clear()
+
+
+def _unfinished(earlier: set[Runner]) -> set[Execution]:
+    return {other for other in earlier if isinstance(other, Execution) and not other.submitted}
 
 
 def _all_waited_for(execution: Execution) -> set[Execution]:

@@ -77,7 +77,8 @@ class PlannedOp(OpenOp):
 
     def __init__(self, plan: Plan, site: Site) -> None:
         self.plan = plan
-        self._requests = requests_of(plan)
+        self._tensors = plan.tensors
+        self._requests = requests_of(self._tensors)
         self._site = site
         with LOCK:
             admit(self._requests, f"`{plan.name}`")
@@ -87,7 +88,7 @@ class PlannedOp(OpenOp):
     def __getattr__(self, name: str) -> Any:
         match name:
             case "_node":
-                value: Any = Value(tuple(a.value for a in self.plan.tensors))
+                value: Any = Value(tuple(a.value for a in self._tensors))
             case "_name":
                 value = f"`{self.plan.name}`"
             case _:
@@ -116,7 +117,7 @@ class PlannedOp(OpenOp):
         assert plan.grid is not None
         try:
             execution.wait_for(earlier)
-            execution.submit(plan.work(plan.grid), tuple(a.elements.allocation for a in plan.tensors))
+            execution.submit(plan.work(plan.grid), tuple([a.elements.allocation for a in self._tensors]))
         except BaseException:
             # What was queued before the error still uses its buffers; the host gets them back before it hears of it.
             try:
@@ -125,7 +126,7 @@ class PlannedOp(OpenOp):
                 execution.abandon()
             raise
         execution.finish()
-        return Running(execution, tuple(a.value for a in plan.tensors))
+        return Running(execution, tuple([a.value for a in self._tensors]))
 
 
 def taken_back(ref: weakref.ref[Pending]) -> bool:
