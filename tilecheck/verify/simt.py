@@ -61,6 +61,8 @@ class Finding:
     advice: str | None = None
     # Whether a block is one thread, so that blocks are spoken of.
     blocks: bool = False
+    # Whether the kernel's file is not checked itself, so that the launch is the place to tell it.
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
