@@ -7,6 +7,7 @@ measures the same ways on a GPU, against the driver's own call.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +22,7 @@ Run = Callable[[], object]
 # What is called, and what waits for it.
 Side = tuple[Run, Run]
 
-COUNT, TILE = 4096, 1024
+COUNT, TILE, ROWS = 4096, 1024, 8192
 LAUNCHES, TURNS = 1000, 7
 AT_ONCE = "add.on(stream)(pieces, x, y)"
 
@@ -29,7 +30,8 @@ AT_ONCE = "add.on(stream)(pieces, x, y)"
 def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any) -> dict[str, Side]:
     """Launches of sums of `x` and `y`: into one partition of `z`, and into new ones of `w`."""
     pieces, add, anew = z.partition(TILE), kernels.add.on(stream), kernels.add.on(stream)
-    steps = iter(range(1, 1 << 40))
+    steps, rows, table = iter(range(1, 1 << 40)), itertools.count(), tc.empty(ROWS, COUNT)
+    graph = kernels.add(tc.empty(COUNT).partition(TILE), x, y).graph(stream)
 
     def nothing() -> None:
         """What was launched was waited for."""
@@ -52,6 +54,15 @@ def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any) -> dict[str, Side]:
             lambda: kernels.add(w[:COUNT].partition(TILE), x, y).run(stream),
             stream.synchronize,
         ),
+        "add(z.partition(...), x, table[i]).run(stream), a row never seen": (
+            lambda: kernels.add(w.partition(TILE), x, table[next(rows) % ROWS]).run(stream),
+            stream.synchronize,
+        ),
+        "add(tc.empty(n).partition(...), x, y).run(stream), a new tensor": (
+            lambda: kernels.add(tc.empty(COUNT).partition(TILE), x, y).run(stream),
+            stream.synchronize,
+        ),
+        "graph.launch().run(stream)": (lambda: graph.launch().run(stream), stream.synchronize),
     }
 
 
