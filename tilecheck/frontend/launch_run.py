@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from tilecheck.frontend.attributes import lineage
 from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.kernel_counters import Left
 from tilecheck.frontend.launch_counters import joined
@@ -26,7 +27,16 @@ from tilecheck.frontend.launch_effects import (
     mentioned,
     unpacked,
 )
-from tilecheck.frontend.launch_entries import functions, is_main_guard, is_number, parametrized, required
+from tilecheck.frontend.launch_entries import (
+    defaults,
+    functions,
+    is_main_guard,
+    is_number,
+    is_wrapped,
+    parametrized,
+    passed_on,
+    required,
+)
 from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, imported_names, same, settled
 from tilecheck.frontend.launch_values import FUEL
@@ -66,11 +76,16 @@ class HostRun(HostStates):
         launches of any kind where the run came to its end early.
         """
         done: set[cst.FunctionDef] = set()
+        optional = [(scope, node) for scope, node in functions(self.module) if defaults(node)]
+        elsewhere = passed_on(self.module.source.module) if optional else frozenset()
+        for scope, node in optional:
+            if node.name.value in elsewhere or is_wrapped(node):
+                self.cut.setdefault(node, scope)
         while left := [(node, scope) for node, scope in self.cut.items() if node not in done]:
             node, scope = left[0]
             done.add(node)
             self.fuel = max(self.fuel, FUEL // 4)
-            self._enter(scope, node)
+            self._enter(scope, node, open=True)
         if self.spent:
             kernels = {seen.kernel.node: seen for seen in self.seen}
             for seen in kernels.values():
@@ -97,8 +112,8 @@ class HostRun(HostStates):
         except Stop:
             return
 
-    def _enter(self, scope: Scope, node: cst.FunctionDef) -> None:
-        """Run `node` as if someone called it with arguments that are not known."""
+    def _enter(self, scope: Scope, node: cst.FunctionDef, *, open: bool = False) -> None:
+        """Run `node` as if someone called it with arguments that are not known, `open` also in place of defaults."""
         function = FunctionValue(node, scope)
         arguments: list[object] = []
         owner: Instance | None = None
@@ -113,6 +128,8 @@ class HostRun(HostStates):
                 self.call_function(setup, [owner], {})
             arguments.append(owner)
         for given in parametrized(function):
+            if open:
+                given = dict.fromkeys(defaults(node), UNKNOWN) | given
             self.call_function(function, arguments, given)
         if owner is not None and node.name.value != "__init__" and self._still_counted(scope, owner, node):
             self.call_function(function, arguments, {})
@@ -245,7 +262,9 @@ class HostRun(HostStates):
                     self.store(element.value, part)
             case cst.Attribute(value=base, attr=cst.Name(value=name)):
                 owner = self.value(base)
-                if isinstance(owner, Instance):
+                if isinstance(owner, Instance) and _is_set_by_code(owner.cls, name):
+                    self.disturb(owner, value)
+                elif isinstance(owner, Instance):
                     owner.attributes[name] = Stranger() if value is UNKNOWN else value
                 else:
                     if isinstance(owner, ClassValue):
@@ -478,6 +497,15 @@ class HostRun(HostStates):
             if node.func.value == "enumerate" and items:
                 return (UNKNOWN, items[0])
         return any_item(sequence)
+
+
+def _is_set_by_code(cls: ClassValue, name: str) -> bool:
+    """Whether `object.name = value` runs a function of the class."""
+    line = lineage(cls)
+    given = [binding.value for at in line for binding in at.scope.bindings.get(name, ())]
+    return any(isinstance(value, cst.FunctionDef) for value in given) or any(
+        "__setattr__" in at.scope.bindings for at in line
+    )
 
 
 def _fills(index: Sequence[cst.SubscriptElement], array: HostArray) -> bool:

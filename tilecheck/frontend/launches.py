@@ -159,7 +159,7 @@ def _twins(arguments: list[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
 def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """The pairs of arguments that may meet in memory by a way that was not followed."""
     reach = {name: {a.buffer for a in arrays_in(value) if not a.host} for name, value in arguments.items()}
-    found = [(name, name) for name, value in arguments.items() if isinstance(value, Derived) and value.folded]
+    found = [(name, name) for name, value in arguments.items() if _meets_itself(value)]
     listed = list(arguments.items())
     for place, (name, value) in enumerate(listed):
         for other, with_value in listed[place + 1 :]:
@@ -172,6 +172,14 @@ def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
             ):
                 found.append((name, other))
     return tuple(found)
+
+
+def _meets_itself(value: object) -> bool:
+    """Whether elements of one argument may share memory: those of a folded view, of a tuple that holds an array twice."""
+    if isinstance(value, tuple | list):
+        buffers = [array.buffer for item in value for array in arrays_in(item) if not array.host]
+        return len(buffers) > len(set(buffers)) or any(_meets_itself(item) for item in value)
+    return isinstance(value, Derived) and value.folded
 
 
 def _trade_places(value: object, other: object) -> bool:
