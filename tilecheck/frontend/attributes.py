@@ -81,6 +81,15 @@ def lineage(cls: ClassValue) -> tuple[ClassValue, ...]:
     return tuple(found.values())
 
 
+# Methods that decide what an object is, or what its attributes are.
+_BEHIND = frozenset({"__new__", "__getattribute__", "__setattr__"})
+
+
+def holds_what_it_is_given(cls: ClassValue) -> bool:
+    """Whether the attributes of an object of `cls` are those that its methods assign."""
+    return not any(at.node.keywords or at.scope.bindings.keys() & _BEHIND for at in lineage(cls))
+
+
 def is_property(function: FunctionValue) -> bool:
     """Whether reading the attribute calls `function`."""
     return any(

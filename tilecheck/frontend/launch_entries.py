@@ -78,7 +78,22 @@ def is_wrapped(node: cst.FunctionDef) -> bool:
     return any(name is None or not name.startswith(_TRANSPARENT) for name in names)
 
 
-_TRANSPARENT = ("pytest.", "staticmethod", "classmethod", "property", "unittest.", "functools.", "typing.", "override")
+_TRANSPARENT = (
+    "pytest",
+    "staticmethod",
+    "classmethod",
+    "property",
+    "unittest",
+    "functools",
+    "typing",
+    "override",
+    "torch",
+    "contextlib",
+    "cached_property",
+    "lru_cache",
+    "cache",
+    "skip",
+)
 
 
 def functions(scope: Scope) -> Iterator[tuple[Scope, cst.FunctionDef]]:

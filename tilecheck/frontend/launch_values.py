@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.attributes import attribute_of, lineage
+from tilecheck.frontend.attributes import attribute_of, holds_what_it_is_given, lineage
 from tilecheck.frontend.fold import call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_counters import HostCounters, LeftBy
@@ -196,7 +196,7 @@ class HostValues(HostCounters):
             callee = self._function(func)
         if isinstance(callee, Configured):
             return self._launch(callee, node)
-        if callee == Ref("builtins.super") and not node.args:
+        if isinstance(func, cst.Name) and func.value == "super" and not node.args and self.is_builtin("super"):
             return self._parent()
         if isinstance(owner, Parent) and callee is UNKNOWN:
             owner = owner.owner
@@ -214,6 +214,8 @@ class HostValues(HostCounters):
         if any(owner is module for module in self.modules):
             owner = None
         positional, keyword = self._arguments(node)
+        if isinstance(callee, Instance) and isinstance(method := attribute_of(callee, "__call__"), Method):
+            callee = method
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
                 self._open(callee)
@@ -415,6 +417,9 @@ class HostValues(HostCounters):
     def _user_call(
         self, callee: FunctionValue | Method | ClassValue, args: list[object], kwargs: dict[str, object]
     ) -> object:
+        if isinstance(callee, ClassValue) and not holds_what_it_is_given(callee):
+            self.disturb(*args, *kwargs.values())
+            return Stranger()
         if isinstance(callee, ClassValue):
             instance = Instance(callee)
             init = attribute_of(callee, "__init__")

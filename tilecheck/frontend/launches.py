@@ -35,7 +35,8 @@ class Launch:
     `grid` and `block` are in x, y, z; an entry, or all of it, is None where it is not known. An argument is a
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
-    array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
+    array whose elements may share memory with one another. `ragged` arguments hold several arrays, whose shapes are not
+    known to be one. `twins` pairs those that are one and the same unknown thing.
     `counted` are arrays that hold what earlier launches have counted in them.
     """
 
@@ -50,6 +51,7 @@ class Launch:
     entangled: tuple[tuple[str, str], ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
     counted: Mapping[str, Left] = field(default_factory=dict)
+    ragged: tuple[str, ...] = ()
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
@@ -123,6 +125,7 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         launch.entangled,
         launch.twins,
         (*launch.counted.items(),),
+        launch.ragged,
     )
 
 
@@ -131,7 +134,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
     names = [param.name.value for param in parameters(function.node)]
     arguments: dict[str, Argument] = dict.fromkeys(names)
     for name, value in zip(names, seen.arguments, strict=False):
-        arguments[name] = value if isinstance(value, HostArray | int | float) else None
+        arguments[name] = value if isinstance(value, HostArray | int | float) else _stacked(value)
     grid, block = extents(seen.grid), extents(seen.block)
     if seen.forall is not UNKNOWN:
         grid, block = (None, 1, 1), (None, 1, 1)
@@ -147,6 +150,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
         entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
         twins=_twins(list(zip(names, seen.arguments, strict=False))),
         counted=seen.counted,
+        ragged=tuple(name for name, value in zip(names, seen.arguments, strict=False) if _is_ragged(value)),
     )
 
 
@@ -163,7 +167,7 @@ def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     listed = list(arguments.items())
     for place, (name, value) in enumerate(listed):
         for other, with_value in listed[place + 1 :]:
-            loose = isinstance(value, Derived | Stranger) or isinstance(with_value, Derived | Stranger)
+            loose = isinstance(value, _LOOSE) or isinstance(with_value, _LOOSE)
             if (
                 loose
                 and value is not with_value
@@ -172,6 +176,27 @@ def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
             ):
                 found.append((name, other))
     return tuple(found)
+
+
+# What may hold several arrays.
+_LOOSE = (Derived, Stranger, tuple, list)
+
+
+def _stacked(value: object) -> HostArray | None:
+    """A tuple of numbers, or of arrays of one shape, as the array that a kernel may take it for."""
+    items = list(value) if isinstance(value, tuple | list) else []
+    if items and all(isinstance(item, int | float) for item in items):
+        return HostArray((len(items),))
+    arrays = [item for item in items if isinstance(item, HostArray)]
+    shape = arrays[0].shape if arrays else None
+    if shape is None or len(arrays) < len(items) or any(array.shape != shape for array in arrays):
+        return None
+    dtype = arrays[0].dtype if all(array.dtype == arrays[0].dtype for array in arrays) else None
+    return HostArray((len(items), *shape), dtype)
+
+
+def _is_ragged(value: object) -> bool:
+    return isinstance(value, tuple | list) and _stacked(value) is None and any(arrays_in(value))
 
 
 def _meets_itself(value: object) -> bool:
