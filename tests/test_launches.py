@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from tilecheck.frontend.launches import Launch, overlap, read_launches
+from tilecheck.frontend.launches import Launch, read_launches
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
-from tilecheck.ir.host_array import HostArray
+from tilecheck.ir.host_array import HostArray, overlap
 from tilecheck.verify.simt import check_kernel
 from tilecheck.verify.verdict import Property, Verdict
 

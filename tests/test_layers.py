@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("verify", "borrow", "interp"),
     ("rules",),
     ("report",),
-    ("config", "project", "modules", "reach", "judge", "check", "cache", "verdicts", "batch"),
+    ("config", "project", "modules", "reach", "judge", "imported", "check", "cache", "verdicts", "batch"),
     ("cli", "__main__"),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

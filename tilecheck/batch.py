@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilecheck.frontend.gate import mentions_kernels
@@ -90,26 +90,38 @@ def run(
 
     data = {item.path: item.data for item in inputs if item.data is not None}
     launchers = reachers(list(data.items()))
+    reached = _reached(launchers)
     modules = Modules((os.curdir,))
     results: dict[int, FileResult] = {}
     todo: list[tuple[int, str]] = []
     for n, item in enumerate(inputs):
         around = sorted(launchers.get(item.path, ()))
         content = item.problem if item.data is None else item.data
-        key = key_of(os.getcwd(), item.path, content, repr(options), *around, *(data[path] for path in around))
+        settings = repr((options, sorted(reached.get(item.path, ()))))
+        key = key_of(os.getcwd(), item.path, content, settings, *around, *(data[path] for path in around))
         hit = cache.get(key, modules) if cache is not None else None
         if hit is None:
             todo.append((n, key))
         else:
             results[n] = hit
     progress(len(results), len(inputs))
-    with contextlib.closing(_checked([inputs[n] for n, _ in todo], data, launchers, options, jobs)) as answers:
+    work = [inputs[n] for n, _ in todo]
+    with contextlib.closing(_checked(work, data, launchers, reached, options, jobs)) as answers:
         for (n, key), (result, asked) in zip(todo, answers, strict=True):
             results[n] = result
             if cache is not None:
                 cache.put(key, result, asked)
             progress(len(results), len(inputs))
     return [results[n] for n in range(len(inputs))]
+
+
+def _reached(launchers: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """For each path the files of this run whose kernels it may launch, as a `Source` calls them."""
+    found: dict[str, set[str]] = {}
+    for path, by in launchers.items():
+        for launcher in by:
+            found.setdefault(launcher, set()).add(os.path.relpath(path))
+    return {path: frozenset(others) for path, others in found.items()}
 
 
 # What imports were answered, see `Modules.asked`.
@@ -121,6 +133,7 @@ def _checked(
     todo: Sequence[Input],
     data: Mapping[str, bytes],
     launchers: Mapping[str, frozenset[str]],
+    reached: Mapping[str, frozenset[str]],
     options: Options,
     jobs: int,
 ) -> Generator[Answer, None, None]:
@@ -131,7 +144,8 @@ def _checked(
         with deep_stack():
             shown = {path: worker.launches(path, data[path]) for path in others}
             for item in todo:
-                yield _with_asked(worker.check(item, _of(item.path, shown)), shown, launchers.get(item.path, ()))
+                answer = worker.check(item, _of(item.path, shown), reached.get(item.path, frozenset()))
+                yield _with_asked(answer, shown, launchers.get(item.path, ()))
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -143,7 +157,8 @@ def _checked(
             found = pool.map(_launches_in_worker, others, [data[path] for path in others])
         shown = dict(zip(others, found, strict=True))
         with _shielded():
-            answers = pool.map(_check_in_worker, todo, [_of(item.path, shown) for item in todo])
+            theirs = [_of(item.path, shown) for item in todo]
+            answers = pool.map(_check_in_worker, todo, theirs, [reached.get(i.path, frozenset()) for i in todo])
         for item, answer in zip(todo, answers, strict=True):
             yield _with_asked(answer, shown, launchers.get(item.path, ()))
         finished = True
@@ -177,10 +192,10 @@ Shown = tuple[Sequence["Launch"], Asked]
 
 
 def _of(path: str, shown: Mapping[str, Shown]) -> list[Launch]:
-    """The launches, made in other files, of kernels in the file at `path`."""
+    """The launches, made in other files, of kernels in the file at `path`, under that name of it."""
     here = os.path.abspath(path)
     return [
-        launch
+        replace(launch, kernel=replace(launch.kernel, path=path))
         for launches, _ in shown.values()
         for launch in launches
         if os.path.abspath(launch.kernel.path) == here and os.path.abspath(launch.span.path) != here
@@ -208,14 +223,14 @@ class _Worker:
         modules = Modules((os.curdir,))
         return launches_in(path, data, modules), modules.asked
 
-    def check(self, item: Input, elsewhere: Sequence[Launch]) -> Answer:
+    def check(self, item: Input, elsewhere: Sequence[Launch], listed: Collection[str]) -> Answer:
         from tilecheck.check import check_bytes, unreadable
         from tilecheck.modules import Modules
 
         if item.data is None:
             return unreadable(item.path, self._options, item.problem), {}
         modules = Modules((os.curdir,))
-        return check_bytes(item.path, item.data, modules, self._options, elsewhere), modules.asked
+        return check_bytes(item.path, item.data, modules, self._options, elsewhere, listed), modules.asked
 
 
 _worker: _Worker | None = None
@@ -233,6 +248,6 @@ def _launches_in_worker(path: str, data: bytes) -> Shown:
     return _worker.launches(path, data)
 
 
-def _check_in_worker(item: Input, elsewhere: Sequence[Launch]) -> Answer:
+def _check_in_worker(item: Input, elsewhere: Sequence[Launch], listed: Collection[str]) -> Answer:
     assert _worker is not None
-    return _worker.check(item, elsewhere)
+    return _worker.check(item, elsewhere, listed)

@@ -12,7 +12,7 @@ as unknown for that kernel, with the exception named, and everything else is sti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +28,7 @@ from tilecheck.frontend.host import read_host
 from tilecheck.frontend.host_modules import HostModules
 from tilecheck.frontend.launches import Launch
 from tilecheck.frontend.source import Source, Unreadable
+from tilecheck.imported import Imported, imported_kernels
 from tilecheck.ir.kernel import Kernel
 from tilecheck.judge import Options, contained, judge, run_rules, start_of
 from tilecheck.modules import Modules, module_name
@@ -39,22 +40,34 @@ from tilecheck.verify.verdict import Answer, Property, Verdict
 
 
 def check_bytes(
-    path: str, data: bytes, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()
+    path: str,
+    data: bytes,
+    modules: Modules,
+    options: Options,
+    elsewhere: Sequence[Launch] = (),
+    listed: Collection[str] = (),
 ) -> FileResult:
-    """Check one file that passed the gate, from its bytes; `elsewhere` are launches that other files make."""
+    """Check one file that passed the gate, from its bytes; `elsewhere` are launches that other files make, `listed` the
+    paths of other files that are checked too.
+    """
     try:
         text = read_text(data)
     except Undecodable as error:
         return unreadable(path, options, error.message, error.line)
-    return check_text(path, text, modules, options, elsewhere)
+    return check_text(path, text, modules, options, elsewhere, listed)
 
 
 def check_text(
-    path: str, text: str, modules: Modules, options: Options, elsewhere: Sequence[Launch] = ()
+    path: str,
+    text: str,
+    modules: Modules,
+    options: Options,
+    elsewhere: Sequence[Launch] = (),
+    listed: Collection[str] = (),
 ) -> FileResult:
-    """Check one file from its text."""
+    """Check one file from its text, see `check_bytes`."""
     try:
-        checked = analyse(Source(path, text), modules, options, elsewhere)
+        checked = analyse(Source(path, text), modules, options, elsewhere, listed=listed)
     except Unreadable as error:
         return unreadable(path, options, error.message, error.span.line, error.span.column)
     return judge(checked, options)
@@ -82,10 +95,12 @@ def analyse(
     options: Options,
     elsewhere: Sequence[Launch] = (),
     host: HostReport | None = None,
+    listed: Collection[str] | None = None,
 ) -> Checked:
     """Everything that is known about one file. Raises `Unreadable` if it does not parse.
 
     `elsewhere` are launches that other files show; `host` is given by who has read the host code from another tree.
+    `listed` are other files that are checked; kernels of files that are not are proved for the launches here, unless None.
     """
     _ = source.module
     lost: list[Fault] = []
@@ -94,11 +109,16 @@ def analyse(
         lambda why: ((), (_unread(source, "tile kernels", why),)),
     )
     simt: tuple[SimtReport, ...] = ()
+    others = Imported()
     if options.simt and THREADS.search(source.text):
-        simt = _threads(source, modules, options, elsewhere, lost)
+        shown_here = _shown(source, modules, lost)
+        simt, found = _threads(source, modules, options, (*shown_here, *elsewhere), lost)
+        lost += found
+        if listed is not None:
+            others = _other_threads(source, modules, options, shown_here, listed)
     if host is None:
         host = contained(partial(_host, source, modules), partial(_no_host, source, lost))
-    host = _without_proved(host, simt)
+    host = _without_proved(host, (*simt, *others.proved))
     reports = tuple(contained(partial(_tile, kernel), partial(_tile_unknown, kernel)) for kernel in tile_kernels)
     shown, imported = _imported(host, source, modules)
     shown_faults = _at_launches(shown, (*reports, *imported))
@@ -110,6 +130,7 @@ def analyse(
         simt=simt,
         host=host,
         faults=(*lost, *faults, *shown_faults),
+        imported=others.told,
     )
 
 
@@ -176,25 +197,52 @@ def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fau
 THREADS = re.compile(r"cuda|numba|simt|adopt")
 
 
+def _shown(source: Source, modules: Modules, lost: list[Fault]) -> tuple[Launch, ...]:
+    """The launches of SIMT and cuTile kernels that a file makes."""
+    resolve = modules.importer(source.path)
+    found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
+    tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
+    return (*found, *tiled)
+
+
 def _threads(
-    source: Source, modules: Modules, options: Options, elsewhere: Sequence[Launch], lost: list[Fault]
-) -> tuple[SimtReport, ...]:
-    """The SIMT and cuTile kernels of a file, proved for the launches that are shown."""
+    source: Source,
+    modules: Modules,
+    options: Options,
+    shown: Sequence[Launch],
+    lost: list[Fault],
+    wanted: Callable[[Kernel], bool] = lambda kernel: True,
+) -> tuple[tuple[SimtReport, ...], tuple[Fault, ...]]:
+    """The `wanted` SIMT and cuTile kernels of a file, proved for the launches that are shown, and faults about them."""
     resolve = modules.importer(source.path)
     simt_kernels = contained(partial(numba.read_kernels, source, resolve), _without(source, "SIMT kernels", lost))
     block_kernels = contained(partial(cutile.read_kernels, source, resolve), _without(source, "cuTile kernels", lost))
-    found = contained(partial(launches.read_launches, source, resolve), _without(source, "launches", lost))
-    tiled = contained(partial(cutile.read_launches, source, resolve), _without(source, "cuTile launches", lost))
-    shown = (*found, *tiled, *elsewhere)
     threads = [
-        contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel)) for kernel in simt_kernels
+        contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
+        for kernel in simt_kernels
+        if wanted(kernel)
     ]
-    for kernel in block_kernels:
+    about: list[Fault] = []
+    for kernel in filter(wanted, block_kernels):
         faults = contained(partial(check_tiles, kernel, shown), lambda why: ())
         report = contained(partial(_simt, kernel, shown, options), partial(_simt_unknown, kernel))
         threads.append(revised(report, faults, contained(partial(doubts, kernel, shown), lambda why: {})))
-        lost += faults
-    return tuple(threads)
+        about += faults
+    return tuple(threads), tuple(about)
+
+
+def _other_threads(
+    source: Source, modules: Modules, options: Options, shown: Sequence[Launch], listed: Collection[str]
+) -> Imported:
+    """The SIMT and cuTile kernels of other files that this one launches."""
+
+    def prove(
+        other: Source, made: Sequence[Launch], wanted: Callable[[Kernel], bool]
+    ) -> tuple[Sequence[SimtReport], Sequence[Fault]]:
+        # What cannot be read of the other file is its own business.
+        return _threads(other, modules, options, made, [], wanted)
+
+    return contained(partial(imported_kernels, source, modules, shown, listed, prove), lambda why: Imported())
 
 
 def _tile(kernel: Kernel) -> TileReport:

@@ -41,16 +41,18 @@ class Checked:
     simt: tuple[SimtReport, ...] = ()
     host: HostReport | None = None
     faults: tuple[Fault, ...] = field(default=())
+    # Kernels of files that are not checked, as far as launches of this file decide about them.
+    imported: tuple[SimtReport, ...] = ()
 
     def refuted(self, rule: str) -> Iterator[Finding]:
         """The findings of `rule` that the prover's executor replayed."""
-        for report in self.simt:
+        for report in (*self.simt, *self.imported):
             yield from (finding for finding in report.findings if finding.rule == rule)
 
     def faults_of(self, rule: str, severity: Severity) -> Iterator[Diagnostic]:
         """The faults of `rule` as diagnostics, those inside the reports of kernels and host code included."""
         inner = [fault for report in self.tile for fault in report.faults]
-        inner += [fault for report in self.simt for fault in report.faults]
+        inner += [fault for report in (*self.simt, *self.imported) for fault in report.faults]
         host = self.host.faults if self.host is not None else ()
         for fault in (*self.faults, *inner, *host):
             if fault.rule == rule:

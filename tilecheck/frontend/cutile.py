@@ -175,7 +175,7 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
     """The `ct.launch` calls of `source`, equal ones once; blocks have one thread."""
     if not mentions_cutile(source):
         return ()
-    return seen_launches(HostRun(source, resolve, kernel_options), source)
+    return seen_launches(HostRun(source, resolve, kernel_options, lambda kernel: {}), source)
 
 
 def kernel_options(function: FunctionValue) -> dict[str, object] | None:

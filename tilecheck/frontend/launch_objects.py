@@ -5,10 +5,12 @@ Worked example: `k[2, 32]` is a `Configured` with grid 2 and block 32; calling i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
 
+from tilecheck.frontend.kernel_counters import Left
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Scope
 from tilecheck.ir.host_array import HostArray
 
@@ -70,7 +72,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """A launch that was reached."""
+    """A launch that was reached; `counted` are the parameters whose arrays earlier launches have counted in."""
 
     kernel: FunctionValue
     call: cst.Call
@@ -80,6 +82,21 @@ class Seen:
     dynamic: object
     arguments: tuple[object, ...]
     forall: object = UNKNOWN
+    # Places of the arguments that are exact partitions, one tile a block.
+    exact: frozenset[int] = frozenset()
+    counted: Mapping[str, Left] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A window that a launch has counted in."""
+
+    window: HostArray
+    left: Left
+
+
+# What launches have counted in, by buffer.
+Marks = Mapping[int, tuple[Counted, ...]]
 
 
 @dataclass
@@ -91,6 +108,8 @@ class Activation:
     outer: Activation | None
     name: str | None
     returned: list[object] = field(default_factory=list)
+    # What was counted in at its returns.
+    marks: list[Marks] = field(default_factory=list)
 
 
 class Stop(Exception):

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from tilecheck.frontend.fold import binary, fold
+from tilecheck.frontend.kernel_counters import Left
+from tilecheck.frontend.launch_counters import joined
 from tilecheck.frontend.launch_effects import (
     any_item,
     arrays_in,
@@ -99,6 +101,7 @@ class HostRun(HostStates):
         """Run `node` as if someone called it with arguments that are not known."""
         function = FunctionValue(node, scope)
         arguments: list[object] = []
+        owner: Instance | None = None
         if isinstance(scope.node, cst.ClassDef) and parameters(node):
             cls = ClassValue(scope.node, scope)
             owner = Instance(cls)
@@ -111,6 +114,23 @@ class HostRun(HostStates):
             arguments.append(owner)
         for given in parametrized(function):
             self.call_function(function, arguments, given)
+        if owner is not None and node.name.value != "__init__" and self._still_counted(scope, owner, node):
+            self.call_function(function, arguments, {})
+
+    def _still_counted(self, scope: Scope, owner: Instance, node: cst.FunctionDef) -> bool:
+        """Whether the method `node` has counted in arrays of `owner` that none of the other methods sets back."""
+        marks, held, called, launches = self.marks, dict(owner.attributes), set(self.called), len(self.seen)
+        left = {array.buffer for array in arrays_in(owner)} & marks.keys()
+        for _, other in functions(scope) if left else ():
+            if other is node or other.name.value == "__init__" or required(other):
+                continue
+            self.call_function(FunctionValue(other, scope), [owner], {})
+            left &= {array.buffer for array in arrays_in(owner)} & self.marks.keys()
+            self.marks = marks
+            owner.attributes.update(held)
+        del self.seen[launches:]
+        self.called = called
+        return bool(left)
 
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
@@ -145,6 +165,7 @@ class HostRun(HostStates):
             pass
         finally:
             self.stack.pop()
+            self.marks = joined([self.marks, *activation.marks])
         if not hands_over(function.node):
             own = self.strangers.setdefault(function.node, Stranger()) if function.node.decorators else None
             return made_of(own, *activation.names.values(), *activation.returned, folded=True)
@@ -182,6 +203,7 @@ class HostRun(HostStates):
                 self._augmented(target, op, self.value(value))
             case cst.Return(value=value):
                 self.here.returned.append(None if value is None else self.value(value))
+                self.here.marks.append(self.marks)
                 raise Stop("return")
             case cst.Break():
                 raise Stop("break")
@@ -204,6 +226,7 @@ class HostRun(HostStates):
         plain = getattr(cst, type(op).__name__.removesuffix("Assign"))
         if isinstance(old, HostArray | list | dict | Derived):
             self.put_in(old, value)
+            self.set_again(old)
         elif isinstance(target, cst.Name | cst.Attribute):
             self.store(target, binary(plain, old, value))
         else:
@@ -228,8 +251,12 @@ class HostRun(HostStates):
                     if isinstance(owner, ClassValue):
                         owner.scope.forget(name)
                     self.moving(owner, value)
-            case cst.Subscript(value=base):
-                self.put_in(self.value(base), value)
+            case cst.Subscript(value=base, slice=index):
+                owner = self.value(base)
+                self.put_in(owner, value)
+                self.set_again(owner)
+                if isinstance(value, int | float) and value and isinstance(owner, HostArray) and _fills(index, owner):
+                    self.mark(owner, Left.LOWERED if value < 0 else Left.RAISED)
             case _:
                 return
 
@@ -451,6 +478,12 @@ class HostRun(HostStates):
             if node.func.value == "enumerate" and items:
                 return (UNKNOWN, items[0])
         return any_item(sequence)
+
+
+def _fills(index: Sequence[cst.SubscriptElement], array: HostArray) -> bool:
+    """Whether `array[index] = number` leaves no element as it was."""
+    parts = [element.slice for element in index]
+    return array.size == 1 or all(isinstance(p, cst.Slice) and p.lower is p.upper is p.step is None for p in parts)
 
 
 def _reach(value: object, born: int) -> frozenset[int]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from tilecheck.frontend.launch_counters import LeftBy, joined
 from tilecheck.frontend.launch_effects import bound_by_pattern, held, made_of
+from tilecheck.frontend.launch_objects import Marks
 from tilecheck.frontend.launch_values import HostValues, KernelOf
 from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
@@ -23,10 +25,11 @@ Slot = tuple[Instance | None, str]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The variables of the running function and the attributes of the objects in reach."""
+    """The variables of the running function, the attributes of the objects in reach, and what was counted in."""
 
     names: dict[str, object]
     objects: tuple[tuple[Instance, dict[str, object]], ...]
+    marks: Marks
 
     def held_by(self, slot: Slot) -> object:
         """What the variable or attribute holds."""
@@ -46,8 +49,8 @@ class Loop:
 class HostStates(HostValues):
     """Taking, restoring and merging states."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
-        super().__init__(source, resolve, kernel_of)
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf, left_by: LeftBy) -> None:
+        super().__init__(source, resolve, kernel_of, left_by)
         self.loops: list[Loop] = []
 
     def instances(self) -> list[Instance]:
@@ -61,11 +64,13 @@ class HostStates(HostValues):
 
     def snapshot(self) -> State:
         """The state here and now."""
-        return State(dict(self.here.names), tuple((owner, dict(owner.attributes)) for owner in self.instances()))
+        objects = tuple((owner, dict(owner.attributes)) for owner in self.instances())
+        return State(dict(self.here.names), objects, self.marks)
 
     def restore(self, state: State) -> None:
         """Go back to `state`."""
         self.here.names = dict(state.names)
+        self.marks = state.marks
         for owner, attributes in state.objects:
             owner.attributes.clear()
             owner.attributes.update(attributes)
@@ -75,6 +80,7 @@ class HostStates(HostValues):
         if not states:
             return
         self.here.names = agreed([state.names for state in states])
+        self.marks = joined([state.marks for state in states])
         owners = {id(owner): owner for state in states for owner, _ in state.objects}
         for key, owner in owners.items():
             versions = [attrs for state in states for other, attrs in state.objects if id(other) == key]

@@ -14,6 +14,7 @@ import libcst as cst
 
 from tilecheck.frontend.fold import attribute_of, call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
+from tilecheck.frontend.launch_counters import HostCounters, LeftBy
 from tilecheck.frontend.launch_effects import (
     READING_BUILTINS,
     Effect,
@@ -26,7 +27,6 @@ from tilecheck.frontend.launch_effects import (
     unpacked,
     walk,
 )
-from tilecheck.frontend.launch_memory import HostMemory
 from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Jitted, Op, Seen
 from tilecheck.frontend.scopes import (
     UNKNOWN,
@@ -51,11 +51,11 @@ _MOST_ARGUMENTS = 32
 _REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec"})
 
 
-class HostValues(HostMemory):
+class HostValues(HostCounters):
     """The state of a run, and what expressions are worth in it."""
 
-    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf) -> None:
-        super().__init__(source, resolve)
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf, left_by: LeftBy) -> None:
+        super().__init__(source, resolve, left_by)
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
@@ -228,6 +228,8 @@ class HostValues(HostMemory):
             self.disturb(callee, owner, *values)
         elif done is Effect.WRITES:
             self.taint(owner, *values)
+        if done is not Effect.READS:
+            self.set_again(owner, *values)
         loose = any(isinstance(value, Derived) and value.folded for value in values)
         if loose and isinstance(result, HostArray) and result.shape is None:
             result = UNKNOWN
@@ -295,6 +297,7 @@ class HostValues(HostMemory):
             Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
             node,
             arguments,
+            frozenset(at for at, v in enumerate(values) if isinstance(v, Cut) and v.exact and v.blocks is None),
         )
 
     def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
@@ -357,7 +360,9 @@ class HostValues(HostMemory):
                 arguments.append(value)
         return arguments
 
-    def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
+    def _see(
+        self, configured: Configured, node: cst.Call, arguments: tuple[object, ...], exact: frozenset[int] = frozenset()
+    ) -> Op:
         """Note a launch; what it gets may have been written afterwards."""
         host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
         found = Seen(
@@ -369,6 +374,8 @@ class HostValues(HostMemory):
             configured.dynamic,
             arguments,
             configured.forall,
+            exact=exact,
+            counted=self.count(configured.function, arguments),
         )
         self.seen.append(found)
         self.taint(*arguments)

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import libcst as cst
+
 from tilecheck.diagnostic import Span
+from tilecheck.frontend.kernel_counters import Left, left_by
 from tilecheck.frontend.launch_effects import arrays_in
 from tilecheck.frontend.launch_objects import Seen
 from tilecheck.frontend.launch_run import HostRun
-from tilecheck.frontend.numba import Found, decorated, find
+from tilecheck.frontend.numba import Found, decorated, find, lower
 from tilecheck.frontend.scopes import UNKNOWN, FunctionValue, Resolve, parameters
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import Derived, HostArray, Stranger
@@ -33,6 +36,8 @@ class Launch:
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
     array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
+    `exact` are outputs passed as partitions all of whose tiles the grid covers.
+    `counted` are arrays that hold what earlier launches have counted in them.
     """
 
     kernel: Span
@@ -45,6 +50,8 @@ class Launch:
     forall: int | None = None
     entangled: tuple[tuple[str, str], ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
+    exact: tuple[str, ...] = ()
+    counted: Mapping[str, Left] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
@@ -57,38 +64,6 @@ class Launch:
         return (*pairs, *self.twins)
 
 
-def overlap(a: HostArray, b: HostArray) -> bool | None:
-    """Whether two arguments of one launch share an element on the device; None if it cannot be told.
-
-    Host arrays are copied per argument, and different buffers never overlap.
-    """
-    if a.buffer != b.buffer or a.host or b.host:
-        return False
-    if a.shape is None or b.shape is None or a.offset is None or b.offset is None:
-        return None
-    if a.shape == b.shape and a.offset == b.offset and a.steps() == b.steps():
-        return None if a.size is None else a.size > 0
-    cells_a, cells_b = cells(a), cells(b)
-    if cells_a is None or cells_b is None:
-        return None
-    return not cells_a.isdisjoint(cells_b)
-
-
-_MAX_CELLS = 1 << 16
-
-
-def cells(array: HostArray) -> set[int] | None:
-    """The positions in its buffer that `array` covers; None if unknown or too many to list."""
-    if array.shape is None or array.offset is None or array.size is None or array.size > _MAX_CELLS:
-        return None
-    found = {array.offset}
-    for extent, step in zip(array.shape, array.steps(), strict=True):
-        if extent is None or step is None:
-            return None
-        found = {at + k * step for at in found for k in range(extent)}
-    return found
-
-
 def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
     """The launches that `source` makes, of its own kernels and of imported ones, in the order of the text, equal ones
     once.
@@ -98,15 +73,26 @@ def read_launches(source: Source, resolve: Resolve) -> tuple[Launch, ...]:
 
 def launches_of(source: Source, resolve: Resolve, found: tuple[Found, ...]) -> tuple[Launch, ...]:
     """As `read_launches`, for jitted functions already found in `source`."""
-    own = {item.function.node: item.options for item in found if not item.device}
+    own = {item.function.node: item for item in found if not item.device}
+    known: dict[cst.FunctionDef, Mapping[str, Left]] = {}
 
-    def kernel_of(function: FunctionValue) -> Mapping[str, object] | None:
+    def found_of(function: FunctionValue) -> Found | None:
         if function.scope.source is source:
             return own.get(function.node)
         made = decorated(function.scope, function.node)
-        return next((item.options for item in made if not item.device), None)
+        return next((item for item in made if not item.device), None)
 
-    return seen_launches(HostRun(source, resolve, kernel_of), source)
+    def kernel_of(function: FunctionValue) -> Mapping[str, object] | None:
+        item = found_of(function)
+        return None if item is None else item.options
+
+    def left(function: FunctionValue) -> Mapping[str, Left]:
+        if function.node not in known:
+            item = found_of(function)
+            known[function.node] = {} if item is None else left_by(lower(item))
+        return known[function.node]
+
+    return seen_launches(HostRun(source, resolve, kernel_of, left), source)
 
 
 def seen_launches(run: HostRun, source: Source) -> tuple[Launch, ...]:
@@ -131,7 +117,16 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         else:
             arguments.append((name, type(value), repr(value)))
     extents = (launch.grid, launch.block, launch.dynamic_shared)
-    return (launch.kernel, launch.span, *extents, tuple(arguments), launch.entangled, launch.twins)
+    return (
+        launch.kernel,
+        launch.span,
+        *extents,
+        tuple(arguments),
+        launch.entangled,
+        launch.twins,
+        launch.exact,
+        (*launch.counted.items(),),
+    )
 
 
 def _launch(seen: Seen, source: Source) -> Launch:
@@ -154,6 +149,8 @@ def _launch(seen: Seen, source: Source) -> Launch:
         forall=seen.forall if isinstance(seen.forall, int) else None,
         entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
         twins=_twins(list(zip(names, seen.arguments, strict=False))),
+        exact=tuple(name for at, name in enumerate(names) if at in seen.exact),
+        counted=seen.counted,
     )
 
 

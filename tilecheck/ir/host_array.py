@@ -206,6 +206,38 @@ class Stranger:
         return self.parts.setdefault((kind, key), Stranger())
 
 
+def overlap(a: HostArray, b: HostArray) -> bool | None:
+    """Whether two arguments of one launch share an element on the device; None if it cannot be told.
+
+    Host arrays are copied per argument, and different buffers never overlap.
+    """
+    if a.buffer != b.buffer or a.host or b.host:
+        return False
+    if a.shape is None or b.shape is None or a.offset is None or b.offset is None:
+        return None
+    if a.shape == b.shape and a.offset == b.offset and a.steps() == b.steps():
+        return None if a.size is None else a.size > 0
+    cells_a, cells_b = _cells(a), _cells(b)
+    if cells_a is None or cells_b is None:
+        return None
+    return not cells_a.isdisjoint(cells_b)
+
+
+_MAX_CELLS = 1 << 16
+
+
+def _cells(array: HostArray) -> set[int] | None:
+    """The positions in its buffer that `array` covers; None if unknown or too many to list."""
+    if array.shape is None or array.offset is None or array.size is None or array.size > _MAX_CELLS:
+        return None
+    found = {array.offset}
+    for extent, step in zip(array.shape, array.steps(), strict=True):
+        if extent is None or step is None:
+            return None
+        found = {at + k * step for at in found for k in range(extent)}
+    return found
+
+
 DTYPES = {
     "bool": 1,
     "int8": 1,

@@ -42,7 +42,10 @@ def apply_repairs(text: str, result: FileResult, recheck: Recheck) -> tuple[str,
     given_up: set[tuple[object, ...]] = set()
     count = 0
     while count < _MOST:
-        found = next((d for d in result.diagnostics if d.rule in known and _key(d) not in given_up), None)
+        # A finding about a kernel of another file is repaired there.
+        here = {kernel.name for kernel in result.kernels}
+        open_ones = (d for d in result.diagnostics if d.rule in known and d.kernel in here)
+        found = next((d for d in open_ones if _key(d) not in given_up), None)
         if found is None:
             break
         repairs, wanted = known[found.rule]

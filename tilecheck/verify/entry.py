@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilecheck.frontend.launches import Launch, overlap
-from tilecheck.ir.host_array import HostArray
+from tilecheck.frontend.kernel_counters import Left
+from tilecheck.frontend.launches import Launch
+from tilecheck.ir.host_array import HostArray, overlap
 from tilecheck.ir.kernel import Kernel, ScalarParam, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue, Warp
 from tilecheck.symbolic.linear import INT64
@@ -177,6 +178,11 @@ def _show_starts(run: Run, launch: Launch) -> None:
             run.not_zero.add(array.name)
             if drawn.low is not None and drawn.low < 0:
                 run.below_zero.add(array.name)
+    for name, left in launch.counted.items():
+        if name in run.arrays:
+            run.not_zero.add(run.arrays[name].name)
+            if left is Left.LOWERED:
+                run.below_zero.add(run.arrays[name].name)
 
 
 def _show_contents(run: Run, env: Mapping[str, Value], launch: Launch) -> None:

@@ -61,6 +61,8 @@ class Finding:
     advice: str | None = None
     # Whether a block is one thread, so that blocks are spoken of.
     blocks: bool = False
+    # Whether the kernel's file is not checked itself, so that the launch is the place to tell it.
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
 
 def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
-    from tilecheck.verify import call_sites, contract, promotion
+    from tilecheck.verify import call_sites, contract, promotion, thread_coverage
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.launch_proofs import proofs_of
     from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
@@ -179,6 +181,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
             *promotion.promotions(kernel, usage, launches),
             *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
             *(call_sites.broken(kernel, launches, needed) if kernel.track == "simt" else ()),
+            *thread_coverage.faults(kernel, launches, call_sites.number),
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
         tuple(

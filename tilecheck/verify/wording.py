@@ -20,19 +20,29 @@ def diagnose(finding: Finding, severity: Severity) -> Diagnostic:
     """The diagnostic of one finding."""
     message, labels = _WORDS[finding.rule](finding)
     notes = ("it takes array contents such as those of the counterexample",) if finding.contents else ()
-    if finding.launch is not None:
+    span, advice = finding.places[-1].span, finding.advice
+    if finding.launch is not None and finding.imported:
+        message = in_kernel(finding.kernel, message)
+        advice = None if advice is None else f"in {span.path}: {advice}"
+        span = finding.launch
+    elif finding.launch is not None:
         labels = (*labels, Label(finding.launch, "this launch shows it"))
     return Diagnostic(
         finding.rule,
         severity,
         message,
-        finding.places[-1].span,
+        span,
         finding.kernel,
         labels,
-        finding.advice,
+        advice,
         finding.witness,
         notes,
     )
+
+
+def in_kernel(name: str, message: str) -> str:
+    """`message` for a place outside of the kernel that it is about."""
+    return f"in `{name}` as launched here, {message}"
 
 
 def _cell(finding: Finding) -> str:
