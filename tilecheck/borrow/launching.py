@@ -92,7 +92,7 @@ def _spelled(callee: ir.Expr) -> str:
 def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
     """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
-    known = (low.number, low.known, low.tested, low.is_given)
+    known = (low.number, low.known, low.tested, low.is_given, low.bindings)
     launch = Launch(kernel, args, node.span, low.loops > 0, low.set_anew(), *known)
     faults = list(check_launch(launch))
     low.faults.extend(faults)
