@@ -50,11 +50,11 @@ class HostKernels(HostCounters):
         self.spent = False
 
     @abstractmethod
-    @abstractmethod
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
 
     def arguments_of(self, node: cst.Call) -> tuple[list[object], dict[str, object]]:
+        """The values of the arguments of a call, by place and by name."""
         positional: list[object] = []
         keyword: dict[str, object] = {}
         for argument in node.args:

@@ -1,7 +1,7 @@
-"""Values of host code on its way to a launch: names, expressions, calls, and the launches themselves.
+"""Values of host code on its way to a launch: names, expressions, calls.
 
-`HostValues` evaluates expressions over the activations of a run (`launch_run.py` runs the statements). What may have
-happened to arrays and containers meanwhile is kept by `launch_memory.py`.
+`HostValues` evaluates expressions over the activations of a run (`launch_statements.py` runs the statements). What may
+have happened to arrays and containers meanwhile is kept by `launch_memory.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ _REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec"})
 class HostValues(HostKernels):
     """What expressions are worth in the state of a run."""
 
+    @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
 
