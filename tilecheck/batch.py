@@ -1,7 +1,7 @@
 """Many files: gate, cache, processes.
 
-The gate reads bytes and nothing else, so a code base without kernels is decided before libcst is imported. What passes
-is looked up in the cache; what is left is checked, in this process or spread over several.
+The gate reads bytes and nothing else, so a code base without kernels is decided before libcst is imported. What passes,
+and what imports a file that passes, is looked up in the cache; what is left is checked, in this process or spread over several.
 
 Invariant: results come back in the order of the files and do not depend on the number of processes.
 """
@@ -39,27 +39,79 @@ class Input:
 
 
 def read_inputs(paths: Sequence[str], named: Collection[str] = ()) -> Iterator[Input]:
-    """The files of `paths` that need more than the gate. Those in `named` were asked for one by one: of them the ones
-    that are not Python at all are kept too.
+    """The files of `paths` that need more than the gate, in their order: those that pass it and those that import one
+    that does. Those in `named` were asked for one by one: of them the ones that are not Python at all are kept too, and
+    those that import a file with kernels that is not in `paths`.
     """
+    kept: dict[str, Input] = {}
+    held: list[str] = []
     for path in paths:
         try:
             if not os.path.isfile(path):
                 os.stat(path)
-                yield Input(path, None, "not a regular file")
+                kept[path] = Input(path, None, "not a regular file")
                 continue
-            with open(path, "rb") as file:
-                data = file.read()
+            data = _bytes(path)
         except OSError as error:
-            yield Input(path, None, f"cannot be opened: {(error.strerror or str(error)).lower()}")
+            kept[path] = Input(path, None, f"cannot be opened: {(error.strerror or str(error)).lower()}")
             continue
-        if worth_checking(data, path in named):
-            yield Input(path, data)
+        if worth_checking(path, data, path in named):
+            kept[path] = Input(path, data)
+        else:
+            held.append(path)
+    kept.update(_importing(held, [(path, item.data) for path, item in kept.items() if item.data is not None]))
+    return (kept[path] for path in dict.fromkeys(paths) if path in kept)
 
 
-def worth_checking(data: bytes, named: bool) -> bool:
-    """Whether the file with these bytes has anything to check: it passes the gate, or was named and is not Python."""
-    return mentions_kernels(data) or (named and not _is_python(data))
+def _importing(held: Sequence[str], kernels: Sequence[tuple[str, bytes]]) -> Iterator[tuple[str, Input]]:
+    """Of the files that the gate held back, those that import one that it let through."""
+    if not held or not kernels:
+        return
+    from tilecheck.reach import Importers
+
+    importers = Importers(kernels)
+    # A package hands on what its `__init__.py` imports; the inner ones come first.
+    for path in sorted(held, key=lambda path: (os.path.basename(path) != "__init__.py", -path.count(os.sep))):
+        try:
+            data = _bytes(path)
+        except OSError:
+            continue
+        if importers.holds(data):
+            yield path, Input(path, data)
+            if os.path.basename(path) == "__init__.py":
+                importers.add(path)
+
+
+def worth_checking(path: str, data: bytes, named: bool) -> bool:
+    """Whether the file with these bytes has anything to check by itself: it passes the gate, or was named and is not
+    Python or imports a file near it that passes.
+    """
+    return mentions_kernels(data) or (named and (not _is_python(data) or _near_kernels(path, data)))
+
+
+def _near_kernels(path: str, data: bytes) -> bool:
+    """Whether the file imports one near it that may hold kernels, by its own name or through an `__init__.py`."""
+    from tilecheck.reach import has_language, neighbours
+
+    seen: set[str] = set()
+    pending = [(path, data)]
+    while pending:
+        for near in neighbours(*pending.pop()):
+            if near in seen:
+                continue
+            seen.add(near)
+            with contextlib.suppress(OSError):
+                theirs = _bytes(near)
+                if mentions_kernels(theirs) and has_language(theirs):
+                    return True
+                if os.path.basename(near) == "__init__.py":
+                    pending.append((near, theirs))
+    return False
+
+
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _is_python(data: bytes) -> bool:

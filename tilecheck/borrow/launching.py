@@ -66,7 +66,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tup
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if kernel.facts.contract.track == "numba":
-        low.faults.extend(check_arguments(kernel, node.args, node))
+        low.faults.extend(check_arguments(kernel, node.args, node, len(given)))
     elif not plain:
         low.faults.extend(check_count(kernel, node, given))
     args = note(low, node, kernel, bound)

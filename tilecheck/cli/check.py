@@ -145,7 +145,7 @@ def _standard_input(filename: str | None) -> list[Input]:
 
     path = filename or "<stdin>"
     data = sys.stdin.buffer.read()
-    return [Input(path, data)] if worth_checking(data, named=True) else []
+    return [Input(path, data)] if worth_checking(path, data, named=True) else []
 
 
 def _lines_of(inputs: Sequence[Input]) -> Callable[[str], Sequence[str]]:
