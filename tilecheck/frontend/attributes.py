@@ -87,7 +87,18 @@ _BEHIND = frozenset({"__new__", "__getattribute__", "__setattr__"})
 
 def holds_what_it_is_given(cls: ClassValue) -> bool:
     """Whether the attributes of an object of `cls` are those that its methods assign."""
-    return not any(at.node.keywords or at.scope.bindings.keys() & _BEHIND for at in lineage(cls))
+    line = lineage(cls)
+    return not any(at.node.keywords or at.scope.bindings.keys() & _BEHIND or _is_replaced(at.node) for at in line)
+
+
+# Decorators of classes, or the modules of them, that give the class that they are given.
+_KEEPING = ("dataclass", "typing", "final", "functools", "total_ordering", "unittest", "pytest")
+
+
+def _is_replaced(cls: cst.ClassDef) -> bool:
+    """Whether a decorator may put something else in the place of the class."""
+    made = [at.decorator.func if isinstance(at.decorator, cst.Call) else at.decorator for at in cls.decorators]
+    return not all((dotted(at) or "").startswith(_KEEPING) for at in made)
 
 
 def is_property(function: FunctionValue) -> bool:

@@ -58,6 +58,8 @@ def passed_on(module: cst.Module) -> frozenset[str]:
 
 
 def _mentions(node: cst.CSTNode) -> Iterator[str]:
+    if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
+        yield node.evaluated_value  # as in `getattr(module, "run")`
     for child in parts(node):
         if isinstance(node, cst.Call) and child is node.func:
             yield from _mentions(child)
@@ -68,6 +70,55 @@ def _mentions(node: cst.CSTNode) -> Iterator[str]:
             yield from _mentions(child)
         else:
             yield from _mentions(child)
+
+
+def called_names(node: cst.CSTNode) -> frozenset[str]:
+    """The names of what the calls below `node` call."""
+    return frozenset(_called_names(node))
+
+
+def _called_names(node: cst.CSTNode) -> Iterator[str]:
+    match node:
+        case cst.Call(func=cst.Name(value=name)) | cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
+            yield name
+    for child in parts(node):
+        yield from _called_names(child)
+
+
+# Methods that run on a new object before any other.
+FIRST_METHODS = ("__init__", "__post_init__", "setUp")
+
+
+def settled_later(cls: cst.ClassDef) -> frozenset[str]:
+    """The attributes of an object that do not follow from how it is made by default: those that later methods set, and
+    the fields of a decorated class, which its maker gives.
+    """
+    methods = [at for at in cls.body.body if isinstance(at, cst.FunctionDef) and at.name.value not in FIRST_METHODS]
+    later = {name for method in methods for name in _attributes_set(method)}
+    return frozenset(later | ({*fields_of(cls)} if cls.decorators else set()))
+
+
+def _attributes_set(node: cst.CSTNode) -> Iterator[str]:
+    match node:
+        case cst.AssignTarget(target=cst.Attribute(attr=attr)) | cst.AugAssign(target=cst.Attribute(attr=attr)):
+            yield attr.value
+        case cst.AnnAssign(target=cst.Attribute(attr=attr)) | cst.For(target=cst.Attribute(attr=attr)):
+            yield attr.value
+        case cst.Element(value=cst.Attribute(attr=attr)):
+            yield attr.value
+    for child in parts(node):
+        yield from _attributes_set(child)
+
+
+def fields_of(cls: cst.ClassDef) -> list[str]:
+    """The annotated names of a class body: the parameters of a dataclass or named tuple."""
+    found: list[str] = []
+    for statement in cls.body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+                    found.append(small.target.value)
+    return found
 
 
 def is_wrapped(node: cst.FunctionDef) -> bool:

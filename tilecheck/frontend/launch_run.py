@@ -17,12 +17,15 @@ from tilecheck.frontend.launch_effects import (
     arrays_in,
 )
 from tilecheck.frontend.launch_entries import (
+    FIRST_METHODS,
+    called_names,
     defaults,
     functions,
     is_wrapped,
     parametrized,
     passed_on,
     required,
+    settled_later,
 )
 from tilecheck.frontend.launch_kernels import FUEL
 from tilecheck.frontend.launch_objects import Seen, Stop
@@ -57,10 +60,11 @@ class HostRun(HostStatements):
         """
         done: set[cst.FunctionDef] = set()
         hosts = [at for at in functions(self.module) if self.kernel_of(FunctionValue(at[1], at[0])) is None]
-        optional = any(defaults(node) for _, node in hosts)
+        optional = any(defaults(node) or self._varies(scope, node) for scope, node in hosts)
         elsewhere = passed_on(self.module.source.module) if optional else frozenset()
         for scope, node in hosts:
-            if is_wrapped(node) or (defaults(node) and node.name.value in elsewhere):
+            passed = node.name.value in elsewhere and (defaults(node) or self._varies(scope, node))
+            if is_wrapped(node) or passed:
                 self.cut.setdefault(node, scope)
         while left := [(node, scope) for node, scope in self.cut.items() if node not in done]:
             node, scope = left[0]
@@ -75,17 +79,19 @@ class HostRun(HostStatements):
                 self.seen.append(unknown)
 
     def _all_functions(self) -> None:
-        for needs_arguments in (False, True):
+        """Enter what no call of the file names first, so that the calls in it are seen before what they call."""
+        named = called_names(self.module.source.module)
+        for kind in ((False, False), (False, True), (True, False), (True, True)):
             for scope, node in functions(self.module):
                 if (
                     self.kernel_of(FunctionValue(node, scope)) is not None
                     or node in self.called
-                    or bool(required(node)) != needs_arguments
+                    or (node.name.value in named, bool(required(node))) != kind
                 ):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
                 self._enter(scope, node)
-                if defaults(node) and not node.name.value.startswith("test"):
+                if (defaults(node) and not node.name.value.startswith("test")) or self._varies(scope, node):
                     # Defaults are for callers who say nothing else, and none is seen.
                     self.cut.setdefault(node, scope)
 
@@ -107,7 +113,10 @@ class HostRun(HostStatements):
             for name in ("__init__", "setUp") if owner is not None else ():
                 made = attribute_of(owner, name)
                 if isinstance(made, Method) and made.function.node is not node:
-                    self.call_function(made.function, [owner], {})
+                    free: dict[str, object] = dict.fromkeys(defaults(made.function.node), UNKNOWN)
+                    self.call_function(made.function, [owner], free if open else {})
+            if open and owner is not None and node.name.value not in FIRST_METHODS:
+                owner.attributes.update({name: Stranger() for name in settled_later(cls.node)})
             arguments.append(Stranger() if owner is None else owner)
         for given in parametrized(function):
             if open:
@@ -115,6 +124,13 @@ class HostRun(HostStatements):
             self.call_function(function, arguments, given)
         if owner is not None and node.name.value != "__init__" and self._still_counted(scope, owner, node):
             self.call_function(function, arguments, {})
+
+    def _varies(self, scope: Scope, node: cst.FunctionDef) -> bool:
+        """Whether `self` may have other attributes, when `node` is called, than a new object made of the defaults."""
+        if not isinstance(scope.node, cst.ClassDef) or node.name.value in FIRST_METHODS or not parameters(node):
+            return False
+        made = attribute_of(ClassValue(scope.node, scope), "__init__")
+        return bool(settled_later(scope.node)) or (isinstance(made, FunctionValue) and bool(defaults(made.node)))
 
     def _still_counted(self, scope: Scope, owner: Instance, node: cst.FunctionDef) -> bool:
         """Whether the method `node` has counted in arrays of `owner` that none of the other methods sets back."""

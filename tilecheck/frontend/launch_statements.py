@@ -48,9 +48,10 @@ class HostStatements(HostLoops):
             self.disturb(*args, *kwargs.values())
             return made_of(*args, *kwargs.values(), folded=True)
         names: dict[str, object] = {}
+        by_place = len(function.node.params.posonly_params) + len(function.node.params.params)
         for place, param in enumerate(parameters(function.node)):
             name = param.name.value
-            if place < len(args):
+            if place < min(len(args), by_place):
                 given = args[place]
             elif name in kwargs:
                 given = kwargs[name]
@@ -59,7 +60,7 @@ class HostStatements(HostLoops):
             names[name] = Stranger() if given is UNKNOWN and not is_number(param) else given
         star, double = function.node.params.star_arg, function.node.params.star_kwarg
         if isinstance(star, cst.Param):
-            names[star.name.value] = tuple(args[len(names) :]) or Stranger()
+            names[star.name.value] = tuple(args[by_place:]) or Stranger()
         if isinstance(double, cst.Param):
             names[double.name.value] = {key: value for key, value in kwargs.items() if key not in names} or Stranger()
         outer = next((at for at in reversed(self.stack) if at.scope is function.scope), None)

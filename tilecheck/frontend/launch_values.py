@@ -25,6 +25,7 @@ from tilecheck.frontend.launch_effects import (
     outcome,
     walk,
 )
+from tilecheck.frontend.launch_entries import fields_of
 from tilecheck.frontend.launch_kernels import HostKernels
 from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Op
 from tilecheck.frontend.scopes import (
@@ -279,21 +280,13 @@ class HostValues(HostKernels):
             if isinstance(init, FunctionValue):
                 self.call_function(init, [instance, *args], kwargs)
             else:
-                fields = [name for cls in reversed(lineage(callee)) for name in _fields(cls)]
+                fields = [name for cls in reversed(lineage(callee)) for name in fields_of(cls.node)]
                 instance.attributes.update(zip(dict.fromkeys(fields), args, strict=False))
                 instance.attributes.update(kwargs)
+                after = attribute_of(callee, "__post_init__")
+                if isinstance(after, FunctionValue):
+                    self.call_function(after, [instance], {})
             return instance
         if isinstance(callee, Method):
             return self.call_function(callee.function, [callee.owner, *args], kwargs)
         return self.call_function(callee, args, kwargs)
-
-
-def _fields(cls: ClassValue) -> list[str]:
-    """The annotated names of a class body: the parameters of a dataclass or named tuple."""
-    found: list[str] = []
-    for statement in cls.node.body.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
-                    found.append(small.target.value)
-    return found
