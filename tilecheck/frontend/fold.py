@@ -161,8 +161,9 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 elif isinstance(item, tuple | list):
                     items += item
                 else:
-                    rest = (fold(other.value, lookup, call) for other in elements if other is not element)
-                    return UNKNOWN if call is None else made_of(item, *rest)
+                    following = elements[elements.index(element) + 1 :]
+                    rest = (fold(other.value, lookup, call) for other in following)
+                    return UNKNOWN if call is None else made_of(item, *items, *rest)
             return items if isinstance(node, cst.List) else tuple(items)
         case cst.Dict(elements=entries):
             return _dict(entries, lookup, call)
@@ -306,21 +307,26 @@ def is_property(function: FunctionValue) -> bool:
     )
 
 
-def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> object:
+def fold_call(node: cst.Call, lookup: Lookup) -> object:
     """The value of a call of a known pure function, an array constructor or a dtype."""
-    function = fold(node.func, lookup, call)
+    # What a method is called on is folded once: a chain of methods is as deep as it is long.
+    owner: object = None
+    match node.func:
+        case cst.Attribute(value=base, attr=cst.Name(value=name)):
+            owner = fold(base, lookup)
+            function = attribute_of(owner, name)
+        case _:
+            name = ""
+            function = fold(node.func, lookup)
+    if not isinstance(function, Ref) and not isinstance(owner, HostArray):
+        return UNKNOWN
     if any(argument.star for argument in node.args):
         return UNKNOWN
-    args = [fold(argument.value, lookup, call) for argument in node.args if argument.keyword is None]
-    kwargs = {a.keyword.value: fold(a.value, lookup, call) for a in node.args if a.keyword is not None}
-    if isinstance(node.func, cst.Attribute) and not isinstance(function, Ref):
-        owner = fold(node.func.value, lookup, call)
-        if isinstance(owner, HostArray):
-            return array_method(owner, node.func.attr.value, args, kwargs)
-        return UNKNOWN
-    if not isinstance(function, Ref):
-        return UNKNOWN
-    return call_ref(function, args, kwargs)
+    args = [fold(argument.value, lookup) for argument in node.args if argument.keyword is None]
+    kwargs = {a.keyword.value: fold(a.value, lookup) for a in node.args if a.keyword is not None}
+    if isinstance(function, Ref):
+        return call_ref(function, args, kwargs)
+    return array_method(owner, name, args, kwargs) if isinstance(owner, HostArray) else UNKNOWN
 
 
 def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> object:
