@@ -50,6 +50,7 @@ def the_long_way() -> Iterator[None]:
         patch.setattr(views, "_remembered", lambda viewed, asked: None)
         patch.setattr(Recent, "again", lambda *given, **named: False)
         patch.setattr(calls, "_quick", lambda *given: None)
+        patch.setattr(calls, "_mould", lambda *given: None)
         yield
 
 

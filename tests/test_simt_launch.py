@@ -117,3 +117,15 @@ def test_without_a_partition_there_is_no_grid() -> None:
 def test_a_whole_output_is_told_the_tile_of_a_block() -> None:
     error = refused(lambda: k.double(tc.zeros(100), tc.ones(100)))
     assert isinstance(error, tc.LaunchRefused) and "`z.partition(64)`" in str(error)
+
+
+def test_tiles_larger_than_the_block_are_refused_unless_a_part_is_meant() -> None:
+    z, x = tc.zeros(256), tc.ones(256)
+    error = refused(lambda: k.double(z.partition(128), x))
+    assert (
+        isinstance(error, tc.LaunchRefused) and error.rule == "partial-coverage" and "128 threads for 256" in str(error)
+    )
+    k.double(z.partition(128).prefix(), x).with_grid(2).sync()
+    assert z.numpy().sum() == 2 * 128
+    k.double(z.partition(64), x).sync()
+    assert z.numpy().sum() == 2 * 256

@@ -10,8 +10,9 @@ import pytest
 
 import tilecheck as tc
 from tests.launch_kernels import BM, move, row_sums
+from tests.paper_driver import on_paper
 from tilecheck import Mut, Shared, Tensor, f32
-from tilecheck_runtime import tune
+from tilecheck_runtime import tune, tune_reference
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
 from tilecheck_runtime.driver import DriverError
@@ -254,3 +255,55 @@ def test_what_the_driver_refuses_takes_no_part(monkeypatch: pytest.MonkeyPatch, 
         found = tc.autotune(halve, [{"BM": 16}, {"BM": 32}], lambda BM: (z.partition(BM),), log=tmp_path / "log")
         assert found.config == {"BM": 32} and found.trials[0].error is not None
         assert "too many resources requested" in found.trials[0].error
+
+
+def test_a_run_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = tmp_path / "tune.jsonl"
+    z, x = tc.zeros(64), tc.ones(64)
+    times = iter([3.0])
+
+    def interrupted(timed: Callable[[], object]) -> Timing:
+        for time in times:
+            return Timing((time,))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tune, "do_bench", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune_move(z, x, log=log)
+    assert len(log.read_text("utf-8").splitlines()) == 2
+    # Nothing is held by what was interrupted.
+    z[0:4] = 1.0
+    found = tune_move(z, x, log=log)
+    assert found.trials[0].seconds == 3.0 and found.config != {"BM": 8}
+    assert len(log.read_text("utf-8").splitlines()) == 4
+
+
+# ---- the interpreter as the reference
+
+
+def test_without_expected_the_interpreter_says_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kernels of the driver on paper compute nothing, so copying ones is wrong, and copying zeros right. Nothing is timed.
+    monkeypatch.setattr(tune, "do_bench", lambda timed: Timing((1.0,)))
+    monkeypatch.setattr(tune, "_run_off", lambda kernel, make, trials: trials[0] if trials else None)
+    with on_paper():
+        z, some, none = tc.zeros(64), tc.ones(64), tc.zeros(64)
+        error = refused(lambda: tune_move(z, some))
+        assert error.points == tuple(f"BM={n}: output 0 differs from what is expected by up to 1" for n in (8, 16, 32))
+        assert tune_move(z, none).gate == "the interpreter"
+        assert tune_move(z, some, expected=[np.zeros(64)]).gate == "`expected`"
+        monkeypatch.setattr(tune_reference, "ELEMENTS", 127)
+        found = tune_move(z, some)
+        assert found.gate == (
+            "the first configuration that ran: 128 elements are more than the 127 that are interpreted"
+        )
+    assert tune_move(tc.zeros(64), tc.ones(64)).gate == "the first configuration that ran"
+
+
+def test_the_interpreter_works_on_clones() -> None:
+    with on_paper():
+        z = tc.ones(64)
+        op = halve(z.partition(16))
+        op.discard()
+        assert [values.tolist() for values in tune_reference.interpreted(op.plan)] == [[0.5] * 64]
+        assert z.numpy().tolist() == [1] * 64

@@ -1,10 +1,11 @@
 """Kernel calls: `kernel(p, x)` builds the op of a launch, and what comes again takes less time.
 
-The first calls go the long way: `launch.plan_of` checks everything, the borrows are taken, and running the op submits it.
-A call with handles that were here before on one stream gets a seat (`seat.py`), and its op is like any other, but what it
-holds is entered into the ledgers only when somebody looks at one before it runs (`ledger.OPEN`). Built and run at once, as
-most are, it never is: the leave of its seat says that there is nothing to check, and a round is submitted. Whatever else is
-done with it (`then`, a graph, another stream) makes it a plain launch first.
+The first call of a class goes the long way: `launch.plan_of` checks everything, the borrows are taken, and running the op
+submits it. Later ones are filled into its mould (`moulds.py`). A call with handles that were here before on one stream gets a
+seat (`seat.py`). The ops of both are like any other, but what they hold is entered into the ledgers only when somebody looks at
+one before they run (`open_ops.py`). Of a launch with a seat that is run at once, the leave of the seat says that there is
+nothing to check, and a round is submitted. Whatever else is done with it (`then`, a graph, another stream) makes it a plain
+launch first.
 
 The `Running` of a round ends the borrows unless a later round was submitted; they end with that one then.
 """
@@ -12,25 +13,24 @@ The `Running` of a round ends the borrows unless a later round was submitted; th
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import phase, specialise
 from tilecheck_runtime.backends import Event
-from tilecheck_runtime.errors import DroppedOpWarning
-from tilecheck_runtime.grants import enter, release
 from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, plan_of, take
 from tilecheck_runtime.ledger import LOCK, OPEN, Loan, Pending
+from tilecheck_runtime.moulds import Mould, class_of, keep
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import Life
+from tilecheck_runtime.open_ops import OpenOp, PlannedOp, taken_back
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.seat import Key, Recent, Seat, close_all, key_of, seat_of, usable
-from tilecheck_runtime.sites import Site, caller, in_del
+from tilecheck_runtime.sites import Site, caller
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel, listeners
 from tilecheck_runtime.stream import Stream, next_stream, stays
 from tilecheck_runtime.surroundings import watch
@@ -38,6 +38,8 @@ from tilecheck_runtime.tensor import Tensor
 
 # Quicker than the members by name.
 _BUILT, _STARTED = Life.BUILT, Life.STARTED
+# A kernel, the key of the call and its arguments.
+Call = tuple[KernelObject, Key, tuple[Any, ...]]
 
 
 class Round(Running[Tensors]):
@@ -84,14 +86,20 @@ class Round(Running[Tensors]):
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Memory:
-    """What was learned about a kernel: how it reads while its names are `unchanged`, None for a SIMT kernel, which is read
-    anew each time, and the seats of its launches.
+    """What was learned about a kernel: how it reads while its names are `unchanged`, None for a SIMT kernel, whose
+    parameters may be others at each call, and the seats and the moulds of its launches.
     """
 
     unchanged: Callable[[], bool]
     checked: CheckedKernel | None
     seats: dict[Key, Seat] = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
+    moulds: dict[Hashable, Mould] = field(default_factory=dict)
+
+    @property
+    def floats_matter(self) -> bool:
+        """Whether the value of a float may decide anything but what is computed."""
+        return self.checked is None or self.checked.floats_matter
 
 
 _memories: weakref.WeakSet[Memory] = weakref.WeakSet()
@@ -116,14 +124,28 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     memory: Memory | None = kernel._memory
     if memory is not None and not kwargs and not listeners and memory.unchanged():
-        seat = memory.seats.get(key_of(args))
+        key = key_of(args)
+        seat = memory.seats.get(key)
         if seat is not None:
             op = _quick(kernel, seat, args)
             if op is not None:
                 return op
-    plan = plan_of(kernel, _remembered(kernel).checked, args, kwargs)
+        mould = _mould(memory, args)
+        if mould is not None:
+            # Above is whoever called.
+            return MouldedOp(mould.plan(args), caller(1), (kernel, key, args))
+    memory = _remembered(kernel)
+    plan = plan_of(kernel, memory.checked, args, kwargs)
     loans = take(plan)
-    return LaunchOp(plan, loans) if kwargs or listeners else CalledOp(plan, loans, kernel, args)
+    if kwargs or listeners:
+        return LaunchOp(plan, loans)
+    keep(memory.moulds, class_of(args, floats=memory.floats_matter), plan)
+    return CalledOp(plan, loans, kernel, args)
+
+
+def _mould(memory: Memory, args: tuple[Any, ...]) -> Mould | None:
+    """What a call with arguments of this class was decided to be."""
+    return memory.moulds.get(class_of(args, floats=memory.floats_matter))
 
 
 def _remembered(kernel: KernelObject) -> Memory:
@@ -162,30 +184,46 @@ class CalledOp(LaunchOp):
 
     def __init__(self, plan: Plan, loans: tuple[Loan, ...], kernel: KernelObject, args: tuple[Any, ...]) -> None:
         super().__init__(plan, loans)
-        self._kernel = kernel
-        self._args = args
+        self._call: Call | None = (kernel, key_of(args), args)
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
         running = super().run(stream)
-        where, free = running.stream, stream is None and stays(running.stream)
-        args, self._args = self._args, ()
-        memory: Memory = self._kernel._memory
-        key = key_of(args)
-        if key not in memory.seats and memory.recent.again(key, args, where, anywhere=free):
-            seat = seat_of(self.plan, where, threading.Lock())
-            if seat is not None:
-                seat.keep_in(memory.seats, key, args)
-                where._settles(seat)
+        call, self._call = self._call, None
+        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
         return running
 
 
-class QuickOp(LaunchOp):
-    """The op of a launch whose seat has leave. Its name, plan, node and loans are made when they are asked for."""
+class MouldedOp(PlannedOp):
+    """The op of a call of a known class; running it gives the launch a seat if it was here before."""
 
-    _life = Life.BUILT
-    _attempted = False
-    _lock = LOCK
+    def __init__(self, plan: Plan, site: Site, call: Call) -> None:
+        super().__init__(plan, site)
+        self._call: Call | None = call
+
+    def run(self, stream: Stream | None = None) -> Running[Tensors]:
+        """As of every op."""
+        running = super().run(stream)
+        call, self._call = self._call, None
+        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
+        return running
+
+
+def _came_by(call: Call | None, plan: Plan, where: Stream, *, free: bool) -> None:
+    """A launch ran on `where`, or as far as it matters anywhere if it was `free` to: if it was here before, it gets a seat."""
+    if call is None:
+        return
+    kernel, key, args = call
+    memory: Memory = kernel._memory
+    if key not in memory.seats and memory.recent.again(key, args, where, anywhere=free):
+        seat = seat_of(plan, where, threading.Lock())
+        if seat is not None:
+            seat.keep_in(memory.seats, key, args)
+            where._settles(seat)
+
+
+class QuickOp(OpenOp):
+    """The op of a launch whose seat has leave. Its name, plan, node and loans are made when they are asked for."""
 
     def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], site: Site) -> None:
         self._seat = seat
@@ -196,9 +234,8 @@ class QuickOp(LaunchOp):
 
     def __getattr__(self, name: str) -> Any:
         match name:
-            case "_loans":
-                self._pull()
-                return self.__dict__[name]
+            case "_requests":
+                return self._seat.requests
             case "plan":
                 value: Any = plan_of(self._kernel, _remembered(self._kernel).checked, self._args, {})
             case "_node":
@@ -209,17 +246,6 @@ class QuickOp(LaunchOp):
                 return super().__getattr__(name)
         self.__dict__[name] = value
         return value
-
-    def enter(self) -> None:
-        """Enter the loans: somebody looks. The lock of the ledgers is held."""
-        self._loans = enter(self._seat.requests, self._seat.name, self._site)
-
-    def _pull(self) -> None:
-        with LOCK:
-            if "_loans" not in self.__dict__:
-                self._loans = ()
-                if _taken_back(self._ref):
-                    self.enter()
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
@@ -232,7 +258,7 @@ class QuickOp(LaunchOp):
             with seat.lock:
                 # From built to running at once, for everybody who looks.
                 with LOCK:
-                    started = self._life is _BUILT and _taken_back(self._ref)
+                    started = self._life is _BUILT and taken_back(self._ref)
                     if started and not seat.ready and not seat.take(self._site):
                         self.enter()
                         started = False
@@ -253,29 +279,6 @@ class QuickOp(LaunchOp):
         if seats.get(key) is self._seat:
             del seats[key]
             self._seat.close()
-
-    def __del__(self) -> None:
-        # The constructor may have failed before there was anything to give back.
-        if self._life is _STARTED or "_ref" not in self.__dict__:
-            return
-        _taken_back(self._ref)
-        release(self.__dict__.get("_loans", ()))
-        if self._pending() and not in_del():
-            warnings.warn_explicit(
-                f"{self._name} was built and never run; run it with `sync()`, or do not build it",
-                DroppedOpWarning,
-                self._site.path,
-                self._site.line,
-            )
-
-
-def _taken_back(ref: weakref.ref[Pending]) -> bool:
-    """Take an op out of those that are pending; whether it was there. Safe from finalisers."""
-    try:
-        OPEN.remove(ref)
-    except ValueError:
-        return False
-    return True
 
 
 def _tensors(args: tuple[Any, ...]) -> Tensors:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tilecheck_runtime.backends import Copy, Download, Event, Graph, Launch, Upload, Work
 from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.grants import before, release
-from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, State
+from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, Runner, State
 from tilecheck_runtime.stream import Stream
 
 # Told whenever an execution has been submitted whole while somebody waits for one: one for all, since hardly ever anybody
@@ -49,22 +49,33 @@ class Execution:
         Raises BorrowError if one of those waits for this execution itself.
         """
         with LOCK:
-            earlier = before(loans, self)
-            # What was submitted whole waits for nothing that has yet to be.
-            unfinished = {other for other in earlier if isinstance(other, Execution) and not other.submitted}
-            for other in unfinished:
+            for other in _unfinished(before(loans, self)):
                 if self in _all_waited_for(other):
                     raise BorrowError(
                         "this op would wait for an op that waits for it",
                         "run what the inner function needs before the outer op",
                         rule=CONFLICT,
                     )
-            self.waits_for |= unfinished
+            earlier = self.begin(loans)
+        self.wait_for(earlier)
+
+    def begin(self, loans: Sequence[Loan]) -> set[Runner]:
+        """Take the loans of a first piece of work, when nobody knows of this execution yet: what it has to `wait_for`."""
+        with LOCK:
+            earlier: set[Runner] = set()
             for loan in loans:
+                earlier |= loan.ledger.ahead(loan, self)
                 loan.ledger.start(loan, self, self.stream._number)
+            # What was submitted whole waits for nothing that has yet to be.
+            self.waits_for |= _unfinished(earlier)
             self.loans += loans
-        self._pending += [other.event() for other in earlier]
-        self.waits_for -= unfinished
+        return earlier
+
+    def wait_for(self, earlier: set[Runner]) -> None:
+        """Let what comes next come behind these."""
+        if earlier:
+            self._pending += [other.event() for other in earlier]
+            self.waits_for.difference_update(earlier)
 
     def follow(self, other: Execution) -> None:
         """Let what comes next wait for `other`, from whichever stream it is."""
@@ -182,6 +193,10 @@ class Recording(Execution):
 def _end(loans: list[Loan]) -> None:
     release(loans)
     loans.clear()
+
+
+def _unfinished(earlier: set[Runner]) -> set[Execution]:
+    return {other for other in earlier if isinstance(other, Execution) and not other.submitted}
 
 
 def _all_waited_for(execution: Execution) -> set[Execution]:

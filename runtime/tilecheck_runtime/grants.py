@@ -64,6 +64,26 @@ def grant(requests: Sequence[Request], by: str, *, in_order: bool = False) -> No
                 request.ledger.unsettle(request.region)
 
 
+def admit(requests: Sequence[Request], by: str) -> None:
+    """Grant a launch that is entered, or runs, later. Unless it ends a loan that they rest on, the leaves for borrows
+    stand, which launches do not disturb, but for those of views that it writes through another handle.
+    """
+    with LOCK:
+        check(requests, by)
+        ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
+        borrows = any(ended)
+        for request in requests:
+            ledger, region = request.ledger, request.region
+            ledger.unsettle(region, borrows=borrows)
+            if request.access in ENDING:
+                ledger.unsettle_views(region, frozenset() if request.actor is None else request.actor.ancestry)
+
+
+def running(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
+    """The loans of a launch that was admitted and runs now; its execution starts them."""
+    return tuple(_loan(request, holder, State.RUNNING, site) for request in requests)
+
+
 def enter(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, ...]:
     """The loans of a built op whose requests were granted when it was built."""
     with LOCK:
@@ -215,17 +235,20 @@ def _loan(request: Request, holder: str, state: State, site: Site) -> Loan:
 
 def _check(requests: Sequence[Request], by: str, in_order: bool) -> None:
     for request in requests:
-        if request.actor is not None:
+        if request.actor is not None and request.actor.ended is not None:
             request.actor.check(request.name)
     if not in_order:
         for i, first in enumerate(requests):
             for second in requests[i + 1 :]:
-                _check_pair(first, second, by)
+                if first.ledger is second.ledger:
+                    _check_pair(first, second, by)
     for request in requests:
         ledger = request.ledger
         loans = ledger.still(request.region)
         if request.access in BY_HOST:
             loans += ledger.running()
+        elif not loans:
+            continue
         broken: list[tuple[Loan, str]] = []
         for loan in loans:
             # Most are idle ones, which never stop anybody.
@@ -257,7 +280,7 @@ def _in_order(loan: Loan, request: Request) -> bool:
 
 def _check_pair(first: Request, second: Request, by: str) -> None:
     exclusive = [r for r in (first, second) if r.access in ENDING]
-    if not exclusive or first.ledger is not second.ledger or not overlaps(first.region, second.region):
+    if not exclusive or not overlaps(first.region, second.region):
         return
     one, other = (first, second) if first.access in ENDING else (second, first)
     verb = "writes" if other.access in ENDING else "reads"
@@ -292,9 +315,9 @@ def _end_idle(request: Request, by: str, spared: Loan | None = None) -> bool:
     kept = frozenset() if request.actor is None else request.actor.ancestry
     found = False
     for loan in request.ledger.still(request.region):
-        if loan.state is not State.IDLE or loan is spared or loan.number in kept:
+        if loan.state is not State.IDLE or loan is spared or loan.number in kept or loan.vacant:
             continue
-        if overlaps(loan.region, request.region) and not loan.vacant:
+        if overlaps(loan.region, request.region):
             loan.ended = (f"{by} {VERBS[request.access]}", here())
             found = True
     return found

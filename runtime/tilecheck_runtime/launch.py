@@ -73,7 +73,7 @@ class Plan:
     @property
     def tensors(self) -> tuple[TensorArgument, ...]:
         """The tensor arguments in order."""
-        return tuple(a for a in self.arguments if isinstance(a, TensorArgument))
+        return tuple([a for a in self.arguments if isinstance(a, TensorArgument)])
 
     @property
     def meta(self) -> bool:
@@ -184,18 +184,20 @@ def _decided(kernel: CheckedKernel | SimtKernel, arguments: tuple[Argument, ...]
     return plan
 
 
-def requests_of(plan: Plan) -> tuple[Request, ...]:
-    """The accesses of a launch."""
+def requests_of(tensors: tuple[TensorArgument, ...]) -> tuple[Request, ...]:
+    """The accesses of a launch with these arguments."""
     return tuple(
-        a.elements.request(Access.EXCLUDE if a.exclusive else Access.SHARE, a.loan, a.name)
-        for a in plan.tensors
-        if not a.elements.meta
+        [
+            a.elements.request(Access.EXCLUDE if a.exclusive else Access.SHARE, a.loan, a.name)
+            for a in tensors
+            if not a.elements.meta
+        ]
     )
 
 
 def take(plan: Plan) -> tuple[Loan, ...]:
     """The borrows of a launch. Raises BorrowError for a conflict; nothing is held then."""
-    return hold(requests_of(plan), f"`{plan.name}`")
+    return hold(requests_of(plan.tensors), f"`{plan.name}`")
 
 
 def _operand(argument: Argument) -> Operand | int | float | bool:

@@ -289,7 +289,7 @@ class Ledger:
         """Enter a leave that was granted."""
         with LOCK:
             there = self._standing.near(region.offset, region.end, _taken_back)
-            if not any(other is standing for other in there):
+            if standing not in there:
                 self._standing.add(region.offset, region.end, weakref.ref(standing), _taken_back)
 
     def unsettle(
@@ -325,30 +325,38 @@ class Ledger:
             self._running.append(ref)
             if len(self._running) > self._sweep_at:
                 self.running()
-            lane = self._lanes.setdefault(stream, Spans())
+            region, exclusive = loan.region, loan.exclusive
+            lane = self._lanes.get(stream)
+            if lane is None:
+                lane = self._lanes[stream] = Spans()
 
             def behind(other: Loan) -> bool:
                 # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
-                same = other.exclusive == loan.exclusive and other.region == loan.region
+                same = other.exclusive == exclusive and other.region == region
                 if other.state is State.RUNNING and not (same and other.owner is not None and other.owner.submitted):
                     return False
                 other.listed = False
                 return True
 
-            lane.near(loan.region.offset, loan.region.end, behind)
-            lane.add(loan.region.offset, loan.region.end, ref, behind)
+            lane.put(region.offset, region.end, ref, behind)
 
     def ahead(self, loan: Loan, execution: object) -> set[Runner]:
         """The executions, other than `execution`, that what `loan` is about to do must come after."""
+        region, exclusive = loan.region, loan.exclusive
         with LOCK:
-            return {
-                other.owner
-                for lane in self._lanes.values()
-                for other in lane.near(loan.region.offset, loan.region.end, _keep)
-                if other.state is State.RUNNING and other.owner is not execution
-                if other.owner is not None and (other.exclusive or loan.exclusive)
-                if overlaps(loan.region, other.region)
-            }
+            found: set[Runner] = set()
+            for lane in self._lanes.values():
+                for other in lane.near(region.offset, region.end, _keep):
+                    owner = other.owner
+                    if (
+                        owner is not None
+                        and owner is not execution
+                        and (exclusive or other.exclusive)
+                        and other.state is State.RUNNING
+                        and overlaps(region, other.region)
+                    ):
+                        found.add(owner)
+            return found
 
 
 def _passed(loan: Loan) -> bool:

@@ -56,7 +56,7 @@ class Seat(Standing):
         self.loans: tuple[Loan, ...] = ()
         # Those that ended last, which go on if nobody has looked.
         self._before: tuple[Loan, ...] = ()
-        self.requests = requests_of(plan)
+        self.requests = requests_of(plan.tensors)
         self.name = f"`{plan.name}`"
         self._names = tuple(a.param.name for a in plan.arguments)
         # The parameters that got floats, with their places, and those that the next round submits.

@@ -22,7 +22,7 @@ import inspect
 import linecache
 import threading
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -41,11 +41,13 @@ from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck.symbolic.contents import ElementFact
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
 from tilecheck.symbolic.requires import Comparison, Requirement, RequiresError, parse, vocabulary
+from tilecheck.verify import thread_coverage
 from tilecheck.verify.simt import SimtReport
+from tilecheck.verify.thread_coverage import Need
 from tilecheck.verify.tile_conditions import Refusal, resolver
 from tilecheck.verify.verdict import NOT_EMPTY
 from tilecheck_runtime.backends import Backend, Grid
-from tilecheck_runtime.binding import Argument
+from tilecheck_runtime.binding import Argument, TensorArgument
 from tilecheck_runtime.errors import KernelRejected, LaunchRefused
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.specialise import NO_HINTS, Once, environment
@@ -68,13 +70,7 @@ class BlockCondition:
         grid: Sequence[int],
     ) -> Refusal | None:
         """None if the launch may go on."""
-        rest = resolver(shapes, scalars, dims, grid)
-
-        def value(atom: Atom) -> int:
-            if isinstance(atom, LaunchAxis) and atom.kind == "blockDim":
-                return self.block[atom.axis]
-            return rest(atom)
-
+        value = _resolver(shapes, scalars, dims, grid, self.block)
         try:
             if self.goal.holds(value):
                 return None
@@ -87,10 +83,47 @@ class BlockCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class CoverageCondition:
+    """That a launch has a thread for each element of an output, the contract's block included."""
+
+    need: Need
+    block: Grid
+
+    def evaluate(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        scalars: Mapping[str, object],
+        dims: Mapping[str, int],
+        grid: Sequence[int],
+    ) -> Refusal | None:
+        """None if the launch may go on."""
+        missing = self.need.missing(_resolver(shapes, scalars, dims, grid, self.block))
+        return None if missing is None else Refusal("partial-coverage", *missing)
+
+
+def _resolver(
+    shapes: Mapping[str, Sequence[int]],
+    scalars: Mapping[str, object],
+    dims: Mapping[str, int],
+    grid: Sequence[int],
+    block: Grid,
+) -> Callable[[Atom], int]:
+    """The value of an atom at a launch with `block` threads a block."""
+    rest = resolver(shapes, scalars, dims, grid)
+
+    def value(atom: Atom) -> int:
+        if isinstance(atom, LaunchAxis) and atom.kind == "blockDim":
+            return block[atom.axis]
+        return rest(atom)
+
+    return value
+
+
+@dataclass(frozen=True, slots=True)
 class SimtConditions:
     """What must hold at each launch, in the form that `contracts.check_conditions` evaluates."""
 
-    conditions: tuple[BlockCondition, ...]
+    conditions: tuple[BlockCondition | CoverageCondition, ...]
 
 
 @dataclass(slots=True)
@@ -105,11 +138,16 @@ class SimtKernel:
     conditions: SimtConditions
     function: FunctionType
     facts: tuple[ElementFact, ...] = ()
+    needs: tuple[Need, ...] = ()
     programs: Once[Hashable, Any] = field(default_factory=Once)
 
     def report(self, arguments: Sequence[Argument], dims: Mapping[str, int]) -> SimtConditions:
-        """The launch conditions; extents do not change them."""
-        return self.conditions
+        """The launch conditions; extents do not change them, outputs of which a part may be left out take some away."""
+        exact = {
+            a.param.name for a in arguments if isinstance(a, TensorArgument) and a.exact and a.tile and not a.mapping
+        }
+        asked = tuple(CoverageCondition(need, self.block) for need in self.needs if need.array in exact)
+        return SimtConditions((*self.conditions.conditions, *asked)) if asked else self.conditions
 
     def program(
         self,
@@ -157,7 +195,10 @@ def _read(kernel: KernelObject) -> SimtKernel:
     shared = kernel.options.get("shared", 0)
     goals, facts = _goals(read, proof)
     conditions = SimtConditions(tuple(BlockCondition(read.name, goal, block) for goal in goals))
-    return SimtKernel(read, inspect.signature(kernel.fn), proof, block, int(str(shared)), conditions, kernel.fn, facts)
+    signature = inspect.signature(kernel.fn)
+    return SimtKernel(
+        read, signature, proof, block, int(str(shared)), conditions, kernel.fn, facts, thread_coverage.needs_of(read)
+    )
 
 
 def _block(kernel: KernelObject) -> Grid:

@@ -47,11 +47,36 @@ class Spans(Generic[T]):
         items.insert(at, item)
         self._count += 1
 
+    def put(self, start: int, end: int, item: weakref.ref[T], drop: Callable[[T], bool]) -> None:
+        """Enter an item after a look at those near it, of which one with the same bytes makes place."""
+        free: tuple[list[weakref.ref[T]], int] | None = None
+        for longest, (starts, ends, items) in self._classes.items():
+            at = bisect_right(starts, start - longest) if len(starts) > 1 else 0
+            while at < len(starts) and starts[at] < end:
+                if ends[at] > start:
+                    there = items[at]()
+                    if there is None or drop(there):
+                        if free is None and starts[at] == start and ends[at] == end:
+                            free = items, at
+                        else:
+                            del starts[at], ends[at], items[at]
+                            self._count -= 1
+                            if free is not None and free[0] is items and at < free[1]:
+                                free = items, free[1] - 1
+                            continue
+                at += 1
+        if free is not None:
+            free[0][free[1]] = item
+            return
+        self.add(start, end, item, drop)
+
     def near(self, start: int, end: int, drop: Callable[[T], bool]) -> list[T]:
         """The items that have a byte between their first and last one in this range."""
         found: list[T] = []
+        if not self._count:
+            return found
         for longest, (starts, ends, items) in self._classes.items():
-            at = bisect_right(starts, start - longest)
+            at = bisect_right(starts, start - longest) if len(starts) > 1 else 0
             while at < len(starts) and starts[at] < end:
                 if ends[at] > start:
                     item = items[at]()

@@ -8,8 +8,9 @@ A configuration binds the kernel's Dims of that name, and `make(**config)` gives
 are tuned along: `{"BM": 128, "BN": 128, "BK": 64, "num_worker_warps": 8}`; `make` does not get them. Trials never touch the
 caller's data: every argument that the kernel may write is cloned, so a kernel that reads what it writes may be tuned too.
 
-The gate: what a configuration computes must equal `expected`, or, without it, what the first configuration that ran
-computed, up to rounding. A configuration that is refused, stops or computes something else is recorded with the reason
+The gate: what a configuration computes must equal `expected`, or, without it, what the interpreter computes with the first
+configuration that is valid, up to rounding. Launches with too many elements to be interpreted must equal what the first
+configuration that ran computed; `Tuned.gate` says so. A configuration that is refused, stops or computes something else is recorded with the reason
 and takes no part; tuning fails only if none is left. The two fastest meet once more, in turn, and the winner of that
 is the result. With `log` an interrupted run goes on where it stopped.
 """
@@ -41,6 +42,7 @@ from tilecheck_runtime.ledger import Access
 from tilecheck_runtime.partition import OWNED, Partition
 from tilecheck_runtime.tensor import Tensor, from_host
 from tilecheck_runtime.tune_log import Trial, TuningLog, config_name, digest
+from tilecheck_runtime.tune_reference import interpreted, on_the_device, too_large
 
 Config = Mapping[str, Any]
 Make = Callable[..., tuple[Any, ...]]
@@ -48,15 +50,18 @@ Make = Callable[..., tuple[Any, ...]]
 # Relative to the largest expected value; integers must be equal.
 TOLERANCE = {"f8e4m3": 0.25, "f8e5m2": 0.5, "bf16": 4e-2, "f16": 1e-2, "f32": 1e-4, "f64": 1e-9}
 
+FIRST = "the first configuration that ran"
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The winner and every trial, in the order of the configurations."""
+    """The winner and every trial, in the order of the configurations; `gate` says what results were compared with."""
 
     kernel: Kernel
     config: Config
     trials: tuple[Trial, ...]
     make: Make
+    gate: str
 
     def op(self) -> LaunchOp:
         """The launch with the winning configuration, on the caller's own data."""
@@ -73,7 +78,8 @@ def autotune(
 ) -> Tuned:
     """The fastest of `configs` for `kernel` on the arguments of `make`.
 
-    `expected` holds what each written argument must be afterwards, in the order of the signature. Raises UsageError for
+    `expected` holds what each written argument must be afterwards, in the order of the signature; without it the interpreter
+    says, for launches of up to `tune_reference.ELEMENTS` elements. Raises UsageError for
     no or repeated configurations and for a `log` of another run, LaunchRefused if no configuration is valid.
     """
     if not isinstance(kernel, Kernel):
@@ -86,6 +92,7 @@ def autotune(
     if not names or len(set(names)) < len(names):
         raise UsageError("`autotune` wants one or more different configurations", f"got {len(names)}")
     gate = None if expected is None else [np.asarray(values) for values in expected]
+    told = None if expected is None else "`expected`"
     record: TuningLog | None = None
     trials: dict[str, Trial] = {}
     for name, config in zip(names, configs, strict=True):
@@ -96,6 +103,8 @@ def autotune(
             continue
         if record is None:
             record = TuningLog(None if log is None else Path(log), _header(plan, names), configs)
+        if told is None:
+            told, gate = _reference(plan)
         known = record.trials.get(name)
         if known is None or (known.seconds is not None and gate is None):
             trial, gate = _try(kernel, config, plan, gate, time=known is None)
@@ -109,7 +118,7 @@ def autotune(
             "each line says why",
             points=tuple(f"{trial.name}: {trial.error}" for trial in trials.values()),
         )
-    return Tuned(kernel, best.config, tuple(trials.values()), make)
+    return Tuned(kernel, best.config, tuple(trials.values()), make, told or FIRST)
 
 
 def _launch(kernel: Kernel, config: Config, make: Make) -> LaunchOp:
@@ -168,6 +177,19 @@ def _try(
         return Trial(name, config, error=_first_line(error)), gate
     seconds = None if timing is None else timing.median
     return Trial(name, config, seconds), results if gate is None else gate
+
+
+def _reference(plan: Plan) -> tuple[str | None, list[Array] | None]:
+    """What results are compared with, in words and, unless it is what runs first, as arrays. Nothing if the interpreter
+    stops this launch, as the device is going to.
+    """
+    why = None if on_the_device() else too_large(plan)
+    if plan.grid is None or on_the_device() or why is not None:
+        return (FIRST if why is None else f"{FIRST}: {why}"), None
+    try:
+        return "the interpreter", interpreted(plan)
+    except TilecheckError:
+        return None, None
 
 
 def _values(value: Tensor | Partition) -> Array:

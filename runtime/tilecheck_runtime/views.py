@@ -25,7 +25,7 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, grant, hold
 from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing, State
-from tilecheck_runtime.sites import here
+from tilecheck_runtime.sites import Site, here
 
 if TYPE_CHECKING:
     from tilecheck_runtime.partition import Slot
@@ -57,13 +57,13 @@ class Seen(Standing):
             and self.loan.vacant
         )
 
-    def handle(self) -> Tensor:
-        """A new handle; the lock of the ledgers is held."""
+    def handle(self, site: Site | None = None) -> Tensor:
+        """A new handle, taken at `site` or, without one, here; the lock of the ledgers is held."""
         tensor = _tensor(self.elements, self.loan)
         tensor._seen = self
         tensor._slot = self.slot
         self._handles[:] = (weakref.ref(tensor),)
-        self.loan.site = here()
+        self.loan.site = site or here()
         return tensor
 
 
@@ -116,15 +116,16 @@ def take(tensor: Tensor, elements: Elements, asked: Hashable | None = None) -> T
     if asked is None:
         return _tensor(elements, borrow(request, "a view"))
     with LOCK:
-        seen = _remembered(tensor, asked)
+        seen, site = _remembered(tensor, asked), None
         if seen is None:
             seen = Seen(elements, borrow(request, "a view"))
+            site = seen.loan.site
             _remember(tensor, asked, seen)
         else:
             grant((request,), "a view")
         seen.stands = True
         request.ledger.stand(request.region, seen)
-        return seen.handle()
+        return seen.handle(site)
 
 
 def halves(tensor: Tensor, at: int, axis: int) -> tuple[Tensor, Tensor]:

@@ -82,6 +82,8 @@ class Seen:
     dynamic: object
     arguments: tuple[object, ...]
     forall: object = UNKNOWN
+    # Places of the arguments that are exact partitions, one tile a block.
+    exact: frozenset[int] = frozenset()
     counted: Mapping[str, Left] = field(default_factory=dict)
 
 

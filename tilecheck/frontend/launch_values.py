@@ -308,6 +308,7 @@ class HostValues(HostCounters):
             Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
             node,
             arguments,
+            frozenset(at for at, v in enumerate(values) if isinstance(v, Cut) and v.exact and v.blocks is None),
         )
 
     def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
@@ -370,7 +371,9 @@ class HostValues(HostCounters):
                 arguments.append(value)
         return arguments
 
-    def _see(self, configured: Configured, node: cst.Call, arguments: tuple[object, ...]) -> Op:
+    def _see(
+        self, configured: Configured, node: cst.Call, arguments: tuple[object, ...], exact: frozenset[int] = frozenset()
+    ) -> Op:
         """Note a launch; what it gets may have been written afterwards."""
         host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
         found = Seen(
@@ -382,7 +385,8 @@ class HostValues(HostCounters):
             configured.dynamic,
             arguments,
             configured.forall,
-            self.count(configured.function, arguments),
+            exact=exact,
+            counted=self.count(configured.function, arguments),
         )
         self.seen.append(found)
         self.taint(*arguments)

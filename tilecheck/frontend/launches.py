@@ -36,6 +36,7 @@ class Launch:
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
     array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
+    `exact` are outputs passed as partitions all of whose tiles the grid covers.
     `counted` are arrays that hold what earlier launches have counted in them.
     """
 
@@ -49,6 +50,7 @@ class Launch:
     forall: int | None = None
     entangled: tuple[tuple[str, str], ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
+    exact: tuple[str, ...] = ()
     counted: Mapping[str, Left] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, HostArray]:
@@ -122,6 +124,7 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         tuple(arguments),
         launch.entangled,
         launch.twins,
+        launch.exact,
         (*launch.counted.items(),),
     )
 
@@ -146,6 +149,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
         forall=seen.forall if isinstance(seen.forall, int) else None,
         entangled=_entangled(dict(zip(names, seen.arguments, strict=False))),
         twins=_twins(list(zip(names, seen.arguments, strict=False))),
+        exact=tuple(name for at, name in enumerate(names) if at in seen.exact),
         counted=seen.counted,
     )
 

@@ -46,7 +46,7 @@ def broken(kernel: Kernel, launches: Sequence[Launch], conditions: Sequence[str]
 
 def _refused(kernel: Kernel, launch: Launch, goal: Requirement) -> str | None:
     """What is wrong with `launch`, None if `goal` holds or may hold."""
-    value = partial(_number, launch)
+    value = partial(number, launch)
     if not isinstance(goal, Comparison):
         wrong = _broken(launch, goal, value)
         return None if wrong is None else f"`{kernel.name}` needs `{goal.text}`: {wrong}"
@@ -71,7 +71,7 @@ def _broken(launch: Launch, fact: ElementFact, value: Callable[[Atom], int]) -> 
         return None
 
 
-def _number(launch: Launch, atom: Atom) -> int:
+def number(launch: Launch, atom: Atom) -> int:
     """The value of `atom` in a launch. Raises `Unresolved` if the file does not show it."""
     found: object = None
     match atom:

@@ -131,7 +131,7 @@ def check_kernel(kernel: Kernel, launches: Sequence[Launch] = (), *, budget: flo
 
 
 def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtReport:
-    from tilecheck.verify import call_sites, contract, promotion
+    from tilecheck.verify import call_sites, contract, promotion, thread_coverage
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.launch_proofs import proofs_of
     from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
@@ -181,6 +181,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
             *promotion.promotions(kernel, usage, launches),
             *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
             *(call_sites.broken(kernel, launches, needed) if kernel.track == "simt" else ()),
+            *thread_coverage.faults(kernel, launches, call_sites.number),
         ),
         tuple(dict.fromkeys(place for proof in proofs for place in same_value_places(proof))),
         tuple(
