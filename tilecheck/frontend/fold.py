@@ -161,8 +161,7 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 elif isinstance(item, tuple | list):
                     items += item
                 else:
-                    following = elements[elements.index(element) + 1 :]
-                    rest = (fold(other.value, lookup, call) for other in following)
+                    rest = (fold(other.value, lookup, call) for other in elements[elements.index(element) + 1 :])
                     return UNKNOWN if call is None else made_of(item, *items, *rest)
             return items if isinstance(node, cst.List) else tuple(items)
         case cst.Dict(elements=entries):
@@ -210,14 +209,18 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
             return fold(body if chosen else orelse, lookup, call)
         case cst.ListComp(elt=element, for_in=loop) | cst.GeneratorExp(elt=element, for_in=loop) if call is None:
             return _comprehension(element, loop, lookup)
-        case cst.Subscript(value=base, slice=elements):
-            owner = fold(base, lookup, call)
-            index = [_index(element.slice, lookup, call) for element in elements]
-            got = _subscript(owner, index)
-            return unknown_item(owner, index) if got is UNKNOWN and call is not None else got
+        case cst.Subscript(value=base):
+            return item_of(fold(base, lookup, call), node, lookup, call)
         case cst.Call():
             return fold_call(node, lookup) if call is None else call(node)
     return UNKNOWN if call is None else call(node)
+
+
+def item_of(owner: object, node: cst.Subscript, lookup: Lookup, call: CallHook | None) -> object:
+    """The value of the subscript `node` of something worth `owner`."""
+    index = [_index(element.slice, lookup, call) for element in node.slice]
+    got = _subscript(owner, index)
+    return unknown_item(owner, index) if got is UNKNOWN and call is not None else got
 
 
 def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook | None) -> object:

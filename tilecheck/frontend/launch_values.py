@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.fold import attribute_of, call_ref, fold
+from tilecheck.frontend.fold import attribute_of, call_ref, fold, item_of
 from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_counters import HostCounters, LeftBy
 from tilecheck.frontend.launch_effects import (
@@ -78,15 +78,18 @@ class HostValues(HostCounters):
 
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
-        if isinstance(node, cst.Subscript):
-            configured = self._configured(node)
-            if configured is not None:
-                return configured
         if node not in self._binding_nothing:
             bound = bound_by_expressions(node)
             self.here.names.update(dict.fromkeys(bound, UNKNOWN))
             if not bound:
                 self._binding_nothing.update(walk(node))
+        if isinstance(node, cst.Subscript):
+            owner = self.value(node.value)
+            kernel = self._kernel(owner)
+            found = (
+                item_of(owner, node, self.lookup, self._beyond) if kernel is None else self._configured(kernel, node)
+            )
+            return self.fresh(found)
         return self.fresh(fold(node, self.lookup, self._beyond))
 
     # ---- calls
@@ -337,11 +340,7 @@ class HostValues(HostCounters):
             value = value.function
         return value if isinstance(value, FunctionValue) and self.kernel_of(value) is not None else None
 
-    def _configured(self, node: cst.Subscript) -> Configured | None:
-        base = self.value(node.value)
-        kernel = self._kernel(base)
-        if kernel is None:
-            return None
+    def _configured(self, kernel: FunctionValue, node: cst.Subscript) -> Configured:
         elements = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
         values: list[object]
         if len(elements) == 1 and not isinstance(elements[0], cst.Tuple):

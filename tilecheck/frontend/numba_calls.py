@@ -129,7 +129,7 @@ class Calls(Expressions):
                 place += 1
         return given
 
-    def unread_call(self, name: str, node: cst.Call, span: Span, receiver: Expr | None = None) -> Expr:
+    def unread_call(self, name: str, node: cst.Call, span: Span, *, receiver: Expr | None = None) -> Expr:
         """A call of something that could not be read; `receiver` is what a method is called on, if lowered before."""
         values = [self.array(a.value) for a in node.args]
         if receiver is not None:
@@ -231,7 +231,7 @@ class Calls(Expressions):
             return OpCall(name, (receiver, *self.arguments(node)), span=span)
         if name == "item" and len(node.args) == 1:
             return Load(receiver, tuple(self.arguments(node)), span=span)
-        return self.unread_call(self.source_text(func), node, span, receiver)
+        return self.unread_call(self.source_text(func), node, span, receiver=receiver)
 
     # ---- numba.cuda
 
