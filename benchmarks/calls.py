@@ -7,6 +7,7 @@ measures the same ways on a GPU, against the driver's own call.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,15 +22,15 @@ Run = Callable[[], object]
 # What is called, and what waits for it.
 Side = tuple[Run, Run]
 
-COUNT, TILE = 4096, 1024
+COUNT, TILE, ROWS = 4096, 1024, 8192
 LAUNCHES, TURNS = 1000, 7
-AT_ONCE = "add.on(stream)(pieces, x, y)"
+AT_ONCE, REPLAY = "add.on(stream)(pieces, x, y)", "graph.launch().run(stream)"
 
 
 def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any) -> dict[str, Side]:
     """Launches of sums of `x` and `y`: into one partition of `z`, and into new ones of `w`."""
     pieces, add, anew = z.partition(TILE), kernels.add.on(stream), kernels.add.on(stream)
-    steps = iter(range(1, 1 << 40))
+    steps, rows, table = iter(range(1, 1 << 40)), itertools.count(), tc.empty(ROWS, COUNT)
 
     def nothing() -> None:
         """What was launched was waited for."""
@@ -52,6 +53,14 @@ def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any) -> dict[str, Side]:
             lambda: kernels.add(w[:COUNT].partition(TILE), x, y).run(stream),
             stream.synchronize,
         ),
+        "add(z.partition(...), x, table[i]).run(stream), a row never seen": (
+            lambda: kernels.add(w.partition(TILE), x, table[next(rows) % ROWS]).run(stream),
+            stream.synchronize,
+        ),
+        "add(tc.empty(n).partition(...), x, y).run(stream), a new tensor": (
+            lambda: kernels.add(tc.empty(COUNT).partition(TILE), x, y).run(stream),
+            stream.synchronize,
+        ),
     }
 
 
@@ -67,7 +76,12 @@ def main() -> None:
         stream = tc.Stream()
         tensors = [tc.ones(COUNT) for _ in range(4)]
         bare = partial(driver.cuLaunchKernel, 0, 16, 1, 1, 256, 1, 1, 0, stream._queue.handle, 0, 0)
-        sides = {"cuLaunchKernel on paper": (bare, stream.synchronize), **ways(stream, *tensors)}
+        graph = kernels.add(tc.empty(COUNT).partition(TILE), *tensors[2:]).graph(stream)
+        sides = {
+            "cuLaunchKernel on paper": (bare, stream.synchronize),
+            **ways(stream, *tensors),
+            REPLAY: (lambda: graph.launch().run(stream), stream.synchronize),
+        }
         taken = turns(list(sides.values()))
         for item, own in zip(sides, taken, strict=True):
             print(f"{item}: {median(own):.2f} us, {median(own) - median(taken[0]):.2f} us of it ours")

@@ -14,7 +14,8 @@ import tilecheck as tc
 from tests import launch_kernels as k
 from tests.paper_driver import PaperDriver, on_paper
 from tilecheck_runtime import kernels
-from tilecheck_runtime.calls import QuickOp, Round
+from tilecheck_runtime.calls import QuickOp
+from tilecheck_runtime.seated_ops import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
 

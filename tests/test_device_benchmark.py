@@ -78,7 +78,7 @@ def test_every_way_of_launching_runs(paper: PaperDriver, monkeypatch: pytest.Mon
     monkeypatch.setattr(calls, "LAUNCHES", 3)
     monkeypatch.setattr(calls, "TURNS", 2)
     calls.main()
-    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()][1:] == list(sides)
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()][1:] == [*sides, calls.REPLAY]
 
 
 def test_a_twin_is_compiled_without_checks_and_only_there() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +69,55 @@ def test_a_vanished_folder_costs_an_error_count_only(folder: Path) -> None:
     disk_cache.write("k", b"payload")
     assert disk_cache.read("k") is None
     assert disk_cache.statistics().errors == 1
+
+
+def test_a_full_disk_costs_an_error_count_and_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fdopen = os.fdopen
+
+    def full(handle: int, mode: str) -> object:
+        fdopen(handle, mode).close()
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fdopen", full)
+    disk_cache.write("k", b"payload")
+    assert disk_cache.statistics().errors == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupted_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(source: str, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    disk_cache.write("k", b"payload")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        disk_cache.write("k", b"other")
+    assert [p.name for p in folder.iterdir()] == ["k"]
+    assert disk_cache.read("k") == b"payload"
+
+
+_WRITER = """
+import sys
+from tilecheck_runtime import disk_cache
+disk_cache.enable(sys.argv[1])
+for n in range(300):
+    disk_cache.write("k", bytes([n % 251]) * 20000)
+    found = disk_cache.read("k")
+    assert found is not None and len(set(found)) == 1, found
+print(disk_cache.statistics())
+"""
+
+
+def test_processes_that_write_one_entry_see_it_whole(folder: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for writer in writers:
+        told, _ = writer.communicate()
+        assert writer.returncode == 0
+        assert told.strip() == "Statistics(hits=300, misses=0, corrupt=0, errors=0)"
+    assert [p.name for p in folder.iterdir()] == ["k"]
 
 
 def test_keys_tell_parts_apart() -> None:

@@ -136,3 +136,37 @@ def test_the_path_may_be_written_in_any_way() -> None:
     for paths in (("host.py", os.path.abspath("kern.py")), (os.path.abspath("host.py"), "kern.py")):
         (wrong,) = (finding for finding in found(WRONG[0][1], *paths) if finding.kernel == "shift")
         assert os.path.relpath(wrong.span.path) == "kern.py"
+
+
+SILENT = "import numpy as np\n{}\n\n\ndef step(x):\n    {}[n_of(x), 2048](x, x)\n\n\ndef n_of(x):\n    return 8\n"
+"""A host file that names neither tilecheck nor numba."""
+
+
+@pytest.mark.parametrize(
+    ("how", "kernel"),
+    [
+        ("from kern import shift", "shift"),
+        ("import kern", "kern.shift"),
+        ("from kern import shift as move", "move"),
+        ("import kern as k", "k.shift"),
+        ("from gpu import shift", "shift"),
+        ("import gpu", "gpu.shift"),
+    ],
+)
+def test_a_file_that_imports_kernels_is_checked_whatever_else_it_says(how: str, kernel: str) -> None:
+    Path("gpu").mkdir()
+    Path("gpu/__init__.py").write_text("from gpu.parts import shift\n")
+    Path("gpu/parts.py").write_text(KERNELS)
+    Path("host.py").write_text(SILENT.format(how, kernel))
+    listed = ("gpu/__init__.py", "gpu/parts.py", "host.py", "kern.py")
+    for inputs in (read_inputs(listed), read_inputs(("host.py",), named=("host.py",))):
+        (result,) = (each for each in run(list(inputs), Options()) if each.path == "host.py")
+        assert {each.rule for each in result.diagnostics} >= {"borrow-conflict", "launch-contract"}
+
+
+def test_a_file_that_imports_no_kernels_is_left_alone() -> None:
+    Path("words.py").write_text('"""Nothing for cuda here."""\nimport math\n')
+    Path("shared.py").write_text("from words import math\nimport kernel, kerns\n")
+    listed = ("kern.py", "shared.py", "words.py")
+    assert [each.path for each in read_inputs(listed)] == ["kern.py", "words.py"]
+    assert not list(read_inputs(("shared.py",), named=("shared.py",)))

@@ -87,3 +87,25 @@ def test_anything_less_is_not_shown(name: str) -> None:
     assert old in text
     found = report(text.replace(old, new, 1))
     assert found.verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+BRANCHES = FLAG.replace(
+    "        last[0] = 1 if k == cuda.gridDim.x - 1 else 0\n",
+    "        if k == cuda.gridDim.x - 1:\n            last[0] = 1\n        else:\n            last[0] = 0\n",
+)
+
+
+def test_who_counts_after_others_may_set_the_counter_back() -> None:
+    assert report(BRANCHES).verdicts[Property.RACE_FREE].verdict is not Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BRANCHES.replace("    if last[0] == 1:\n", "    if t == 0:\n        count[0] = 0\n    if last[0] == 1:\n"),
+        BRANCHES.replace("    if t == 0:\n        part", "    if t == 0:\n        count[0] = 0\n        part"),
+        BRANCHES.replace("cuda.atomic.add(count, 0, 1)", "cuda.atomic.cas(count, 0, 9, 1)"),
+    ],
+)
+def test_who_sets_it_back_while_others_count_races(text: str) -> None:
+    assert report(text).verdicts[Property.RACE_FREE].verdict in (Verdict.REFUTED, Verdict.UNKNOWN)

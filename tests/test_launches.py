@@ -16,6 +16,14 @@ from tilecheck.verify.verdict import Property, Verdict
 HEAD = "import sys\nimport numpy as np\nfrom numba import cuda\n@cuda.jit\ndef k(a, b, n):\n    a[0] = b[0] + n\n"
 
 
+@pytest.mark.parametrize("value", ["np.nan", "np.inf", "-np.inf"])
+@pytest.mark.parametrize("dtype", ["np.float32", "np.int32"])
+def test_numbers_that_are_no_integers_are_no_crash(value: str, dtype: str) -> None:
+    source = Source("host.py", HEAD + f"k[1, 1](cuda.to_device(np.full(4, {value}, {dtype})), np.zeros(4), 1)\n")
+    (kernel,) = read_kernels(source, lambda name: None)
+    assert check_kernel(kernel, read_launches(source, lambda name: None)).verdicts
+
+
 def launches(text: str) -> tuple[Launch, ...]:
     return read_launches(Source("h.py", HEAD + textwrap.dedent(text)), lambda name: None)
 

@@ -17,7 +17,7 @@ import pytest
 import tilecheck as tc
 from tests import launch_kernels as k
 from tilecheck import Dyn, Mut, Shared, Tensor, f32
-from tilecheck_runtime import calls, partition, tensor, views
+from tilecheck_runtime import calls, graph, partition, tensor, views
 from tilecheck_runtime.seat import Recent
 
 SIZE = 32
@@ -51,6 +51,7 @@ def the_long_way() -> Iterator[None]:
         patch.setattr(Recent, "again", lambda *given, **named: False)
         patch.setattr(calls, "_quick", lambda *given: None)
         patch.setattr(calls, "_mould", lambda *given: None)
+        patch.setattr(graph.CudaGraph, "_ran_on", lambda graph, stream: None)
         yield
 
 

@@ -1,7 +1,7 @@
 """Many files: gate, cache, processes.
 
-The gate reads bytes and nothing else, so a code base without kernels is decided before libcst is imported. What passes
-is looked up in the cache; what is left is checked, in this process or spread over several.
+The gate reads bytes and nothing else, so a code base without kernels is decided before libcst is imported. What passes,
+and what imports a file that passes, is looked up in the cache; what is left is checked, in this process or spread over several.
 
 Invariant: results come back in the order of the files and do not depend on the number of processes.
 """
@@ -36,30 +36,88 @@ class Input:
     path: str
     data: bytes | None
     problem: str = ""
+    # A folder of which nobody knows what it holds: there is more to check than was checked.
+    folder: bool = False
 
 
 def read_inputs(paths: Sequence[str], named: Collection[str] = ()) -> Iterator[Input]:
-    """The files of `paths` that need more than the gate. Those in `named` were asked for one by one: of them the ones
-    that are not Python at all are kept too.
+    """The files of `paths` that need more than the gate, in their order: those that pass it and those that import one
+    that does. Those in `named` were asked for one by one: of them the ones that are not Python at all are kept too, and
+    those that import a file with kernels that is not in `paths`.
     """
+    kept: dict[str, Input] = {}
+    held: list[str] = []
     for path in paths:
         try:
+            if os.path.isdir(path):
+                why = "this folder may not be listed, so nothing in it was checked"
+                kept[path] = Input(path, None, why, folder=True)
+                continue
             if not os.path.isfile(path):
                 os.stat(path)
-                yield Input(path, None, "not a regular file")
+                kept[path] = Input(path, None, "not a regular file")
                 continue
-            with open(path, "rb") as file:
-                data = file.read()
+            data = _bytes(path)
         except OSError as error:
-            yield Input(path, None, f"cannot be opened: {(error.strerror or str(error)).lower()}")
+            kept[path] = Input(path, None, f"cannot be opened: {(error.strerror or str(error)).lower()}")
             continue
-        if worth_checking(data, path in named):
-            yield Input(path, data)
+        if worth_checking(path, data, path in named):
+            kept[path] = Input(path, data)
+        else:
+            held.append(path)
+    kept.update(_importing(held, [(path, item.data) for path, item in kept.items() if item.data is not None]))
+    return (kept[path] for path in dict.fromkeys(paths) if path in kept)
 
 
-def worth_checking(data: bytes, named: bool) -> bool:
-    """Whether the file with these bytes has anything to check: it passes the gate, or was named and is not Python."""
-    return mentions_kernels(data) or (named and not _is_python(data))
+def _importing(held: Sequence[str], kernels: Sequence[tuple[str, bytes]]) -> Iterator[tuple[str, Input]]:
+    """Of the files that the gate held back, those that import one that it let through."""
+    if not held or not kernels:
+        return
+    from tilecheck.reach import Importers
+
+    importers = Importers(kernels)
+    # A package hands on what its `__init__.py` imports; the inner ones come first.
+    for path in sorted(held, key=lambda path: (os.path.basename(path) != "__init__.py", -path.count(os.sep))):
+        try:
+            data = _bytes(path)
+        except OSError:
+            continue
+        if importers.holds(data):
+            yield path, Input(path, data)
+            if os.path.basename(path) == "__init__.py":
+                importers.add(path)
+
+
+def worth_checking(path: str, data: bytes, named: bool) -> bool:
+    """Whether the file with these bytes has anything to check by itself: it passes the gate, or was named and is not
+    Python or imports a file near it that passes.
+    """
+    return mentions_kernels(data) or (named and (not _is_python(data) or _near_kernels(path, data)))
+
+
+def _near_kernels(path: str, data: bytes) -> bool:
+    """Whether the file imports one near it that may hold kernels, by its own name or through an `__init__.py`."""
+    from tilecheck.reach import has_language, neighbours
+
+    seen: set[str] = set()
+    pending = [(path, data)]
+    while pending:
+        for near in neighbours(*pending.pop()):
+            if near in seen:
+                continue
+            seen.add(near)
+            with contextlib.suppress(OSError):
+                theirs = _bytes(near)
+                if mentions_kernels(theirs) and has_language(theirs):
+                    return True
+                if os.path.basename(near) == "__init__.py":
+                    pending.append((near, theirs))
+    return False
+
+
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _is_python(data: bytes) -> bool:
@@ -109,7 +167,7 @@ def run(
     with contextlib.closing(_checked(work, data, launchers, reached, options, jobs)) as answers:
         for (n, key), (result, asked) in zip(todo, answers, strict=True):
             results[n] = result
-            if cache is not None:
+            if cache is not None and not result.unfinished:
                 cache.put(key, result, asked)
             progress(len(results), len(inputs))
     return [results[n] for n in range(len(inputs))]
@@ -147,44 +205,25 @@ def _checked(
                 answer = worker.check(item, _of(item.path, shown), reached.get(item.path, frozenset()))
                 yield _with_asked(answer, shown, launchers.get(item.path, ()))
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from tilecheck.spread import Processes
 
-    pool = ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (options,))
-    finished = False
-    try:
-        with _shielded():
-            found = pool.map(_launches_in_worker, others, [data[path] for path in others])
-        shown = dict(zip(others, found, strict=True))
-        with _shielded():
-            theirs = [_of(item.path, shown) for item in todo]
-            answers = pool.map(_check_in_worker, todo, theirs, [reached.get(i.path, frozenset()) for i in todo])
-        for item, answer in zip(todo, answers, strict=True):
-            yield _with_asked(answer, shown, launchers.get(item.path, ()))
-        finished = True
-    finally:
-        if not finished:
-            # Interrupted: nobody waits for the proofs under way.
-            for process in multiprocessing.active_children():
-                process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
+    with Processes(min(jobs, len(todo)), _start_worker, options) as processes:
+        found = processes.spread(_launches_in_worker, [(path, data[path]) for path in others])
+        shown = {path: ((), {}) if seen is None else seen for path, seen in zip(others, found, strict=True)}
+        calls = [(item, _of(item.path, shown), reached.get(item.path, frozenset())) for item in todo]
+        for item, got in zip(todo, processes.spread(_check_in_worker, calls), strict=True):
+            if got is None:
+                yield _lost(item, options), {}
+            else:
+                yield _with_asked(got, shown, launchers.get(item.path, ()))
 
 
-@contextlib.contextmanager
-def _shielded() -> Iterator[None]:
-    """Processes that are started here never see the SIGINT that a terminal sends to all; this one does, afterwards."""
-    if sys.platform == "win32":
-        yield
-        return
-    from multiprocessing.resource_tracker import ensure_running
+def _lost(item: Input, options: Options) -> FileResult:
+    """The result of a file whose process ended while it was checked, twice."""
+    from tilecheck.check import unreadable
 
-    # Its start unblocks SIGINT.
-    ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    why = "not checked: the process that checked it was ended, by a lack of memory or a crash"
+    return replace(unreadable(item.path, options, why), unfinished=True)
 
 
 # The launches of one file, and the imports they rest on.
@@ -228,7 +267,7 @@ class _Worker:
         from tilecheck.modules import Modules
 
         if item.data is None:
-            return unreadable(item.path, self._options, item.problem), {}
+            return replace(unreadable(item.path, self._options, item.problem), unfinished=item.folder), {}
         modules = Modules((os.curdir,))
         return check_bytes(item.path, item.data, modules, self._options, elsewhere, listed), modules.asked
 

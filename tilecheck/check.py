@@ -110,7 +110,7 @@ def analyse(
     )
     simt: tuple[SimtReport, ...] = ()
     others = Imported()
-    if options.simt and THREADS.search(source.text):
+    if options.simt and _threads_in(source):
         shown_here = _shown(source, modules, lost)
         simt, found = _threads(source, modules, options, (*shown_here, *elsewhere), lost)
         lost += found
@@ -195,6 +195,11 @@ def _at_launches(host: HostReport, reports: tuple[TileReport, ...]) -> tuple[Fau
 
 # What a file says that holds a SIMT or cuTile kernel.
 THREADS = re.compile(r"cuda|numba|simt|adopt")
+
+
+def _threads_in(source: Source) -> bool:
+    """Whether a file may hold or launch such a kernel: one that the gate let through for its imports alone may."""
+    return bool(THREADS.search(source.text)) or "tilecheck" not in source.text
 
 
 def _shown(source: Source, modules: Modules, lost: list[Fault]) -> tuple[Launch, ...]:

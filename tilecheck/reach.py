@@ -1,4 +1,4 @@
-"""Which files may launch the kernels of which, told from their import statements alone.
+"""Which files may launch the kernels of which, and so are worth checking, told from their import statements alone.
 
 A file can name a kernel of another only through an import, and an import spells the module's name, or the end of it. So the
 files whose imports end a file's path, the files that import one of those, and so on, are all that may hold a launch. More
@@ -14,13 +14,15 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _COMMENT = re.compile(r"#[^\n]*")
 _CONTINUED = re.compile(r"\\\n")
 _IMPORT = re.compile(r"\bimport\b[ \t\f]*(\([^)]*|[^\n;]*)")
 _FROM = re.compile(r"\bfrom[ \t\f]*([.\w \t\f]+)$")
 _NAME = re.compile(r"[^\W\d]\w*(?:[ \t\f]*\.[ \t\f]*\w+)*")
+
+_LANGUAGES = frozenset({"tilecheck", "tilecheck_runtime", "numba", "cuda"})
 
 Parts = tuple[str, ...]
 
@@ -38,6 +40,48 @@ def reachers(files: Sequence[tuple[str, bytes]]) -> Mapping[str, frozenset[str]]
                 if other != path and parts[-len(wanted) :] == wanted:
                     direct[other].add(path)
     return {path: _closure(path, direct) for path in direct}
+
+
+class Importers:
+    """The files that import one of those that may hold kernels, by its own name or through a package's `__init__.py`;
+    such a file launches kernels without a word of its own that says so.
+    """
+
+    def __init__(self, kernels: Iterable[tuple[str, bytes]]) -> None:
+        self._modules: dict[str, set[Parts]] = defaultdict(set)
+        for path, data in kernels:
+            if has_language(data):
+                self.add(path)
+
+    def add(self, path: str) -> None:
+        """Count the file at `path` among those that may hold kernels."""
+        parts = _module(path)
+        self._modules[parts[-1]].add(parts)
+
+    def holds(self, data: bytes) -> bool:
+        """Whether the file with these bytes imports one of them."""
+        if not any(name.encode("utf-8", "surrogateescape") in data for name in self._modules):
+            return False
+        return any(
+            parts[-len(wanted) :] == wanted for wanted in imported(data) for parts in self._modules.get(wanted[-1], ())
+        )
+
+
+def has_language(data: bytes) -> bool:
+    """Whether the file with these bytes imports what kernels are written in, and does not just mention it."""
+    return any(wanted[0] in _LANGUAGES for wanted in imported(data))
+
+
+def neighbours(path: str, data: bytes) -> Iterator[str]:
+    """The files next to, above and below the one at `path` that it may import, for when the others are not listed."""
+    here = os.path.dirname(os.path.abspath(path))
+    folders = [here]
+    while os.path.isfile(os.path.join(folders[-1], "__init__.py")) and os.path.dirname(folders[-1]) != folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    for folder in dict.fromkeys((*folders, os.path.abspath(os.curdir))):
+        for wanted in sorted(imported(data)):
+            stem = os.path.join(folder, *wanted)
+            yield from filter(os.path.isfile, (f"{stem}.py", os.path.join(stem, "__init__.py")))
 
 
 def imported(data: bytes) -> frozenset[Parts]:

@@ -19,69 +19,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
-from tilecheck_runtime import phase, specialise
-from tilecheck_runtime.backends import Event
+from tilecheck_runtime import specialise
 from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, plan_of, take
-from tilecheck_runtime.ledger import LOCK, OPEN, Loan, Pending
+from tilecheck_runtime.ledger import LOCK, OPEN, Loan
 from tilecheck_runtime.moulds import Mould, class_of, keep
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import Life
-from tilecheck_runtime.open_ops import OpenOp, PlannedOp, taken_back
+from tilecheck_runtime.open_ops import PlannedOp
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.seat import Key, Recent, Seat, close_all, key_of, seat_of, usable
+from tilecheck_runtime.seated_ops import SeatedOp
 from tilecheck_runtime.sites import Site, caller
 from tilecheck_runtime.specialise import CheckedKernel, checked_kernel, listeners
-from tilecheck_runtime.stream import Stream, next_stream, stays
+from tilecheck_runtime.stream import Stream, stays
 from tilecheck_runtime.surroundings import watch
 from tilecheck_runtime.tensor import Tensor
 
-# Quicker than the members by name.
-_BUILT, _STARTED = Life.BUILT, Life.STARTED
 # A kernel, the key of the call and its arguments.
 Call = tuple[KernelObject, Key, tuple[Any, ...]]
-
-
-class Round(Running[Tensors]):
-    """One round of a seat, submitted and not yet waited for."""
-
-    def __init__(self, seat: Seat, value: Tensors) -> None:
-        self._seat = seat
-        self._number = seat.count
-        self._end = seat.rounds.last
-        self._value = value
-        seat.awaited.add(seat.count)
-
-    @property
-    def stream(self) -> Stream:
-        """Where it runs."""
-        return self._seat.stream
-
-    @property
-    def _event(self) -> Event:
-        # Of the last round so far, where the device does not tell them apart.
-        if self._end is None:
-            self._end = self._seat.event()
-        return self._end
-
-    def _collect(self) -> Tensors:
-        if self._end is not None:
-            return super()._collect()
-        over = False
-        try:
-            self._seat.rounds.wait()
-            over = True
-        finally:
-            # An interrupted wait says nothing about the work.
-            if over or self._event.done():
-                self._release()
-        return self._value
-
-    def _release(self) -> None:
-        self._seat.landed(self._number)
-
-    def __del__(self) -> None:
-        self._seat.awaited.discard(self._number)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -222,55 +178,26 @@ def _came_by(call: Call | None, plan: Plan, where: Stream, *, free: bool) -> Non
             where._settles(seat)
 
 
-class QuickOp(OpenOp):
+class QuickOp(SeatedOp[Tensors], LaunchOp):
     """The op of a launch whose seat has leave. Its name, plan, node and loans are made when they are asked for."""
 
     def __init__(self, seat: Seat, kernel: KernelObject, args: tuple[Any, ...], site: Site) -> None:
-        self._seat = seat
+        super().__init__(seat, args, site)
         self._kernel = kernel
-        self._args = args
-        self._site = site
-        self._ref: weakref.ref[Pending] = weakref.ref(self)
 
     def __getattr__(self, name: str) -> Any:
         match name:
-            case "_requests":
-                return self._seat.requests
             case "plan":
                 value: Any = plan_of(self._kernel, _remembered(self._kernel).checked, self._args, {})
             case "_node":
                 value = Value(_tensors(self._args))
-            case "_name":
-                value = self._seat.name
             case _:
                 return super().__getattr__(name)
         self.__dict__[name] = value
         return value
 
-    def run(self, stream: Stream | None = None) -> Running[Tensors]:
-        """As of every op."""
-        if stream is None:
-            self._attempted = True
-            phase.refuse_running("run")
-            stream = self._seat.stream if stays(self._seat.stream) else next_stream()
-        seat = self._seat
-        if stream is seat.stream and phase.entered() is None and (not seat.earlier or seat.order()):
-            with seat.lock:
-                # From built to running at once, for everybody who looks.
-                with LOCK:
-                    started = self._life is _BUILT and taken_back(self._ref)
-                    if started and not seat.ready and not seat.take(self._site):
-                        self.enter()
-                        started = False
-                    if started:
-                        self._life = _STARTED
-                        seat.count += 1
-                if started:
-                    seat.go(self._args)
-                    return Round(seat, self._args if seat.all_tensors else _tensors(self._args))
-        if stream is not seat.stream:
-            self._give_up_seat()
-        return super().run(stream)
+    def _result(self) -> Tensors:
+        return self._args if self._seat.all_tensors else _tensors(self._args)
 
     def _give_up_seat(self) -> None:
         """The launch goes from stream to stream: a seat on one of them would cost more than it saves."""

@@ -133,7 +133,8 @@ def write(key: str, payload: bytes) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
             os.replace(name, folder / key)
-        except OSError:
+        except BaseException:
+            # A full disk, or Ctrl-C.
             Path(name).unlink(missing_ok=True)
             raise
     except OSError:

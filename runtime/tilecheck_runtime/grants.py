@@ -93,14 +93,16 @@ def enter(requests: Sequence[Request], holder: str, site: Site) -> tuple[Loan, .
         return loans
 
 
-def stand(requests: Sequence[Request], by: str, standing: Standing, owner: Runner) -> set[Runner]:
+def stand(
+    requests: Sequence[Request], by: str, standing: Standing, owner: Runner, *, in_order: bool = False
+) -> set[Runner]:
     """Grant what is to be repeated on one stream, without a loan: as long as `standing` stands, `resume` makes loans. What
     comes back are the executions that the first round comes after.
 
     Leaves on the same stream go on beside this one, unless it ends a loan that they rest on.
     """
     with LOCK:
-        check(requests, by)
+        check(requests, by, in_order=in_order)
         ended = [_end_idle(request, by) for request in requests if request.access in ENDING]
         site = here()
         loans = [_loan(request, by, State.RUNNING, site) for request in requests]

@@ -14,24 +14,29 @@ is in flight the rules of every `Running` hold.
         scope.record(copy(z.partition(8), h))
     scope.graph.launch().sync_on(s)
 
-Replays that follow one another and whose results nobody wants in between are cheaper as rounds of `graph.prepare()`.
+Replays that follow one another on one stream are rounds of a seat (`seat.py`) from the third one on, as launches are. Those
+whose results nobody wants in between are cheaper still as rounds of `graph.prepare()`.
 """
 
 from __future__ import annotations
 
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tilecheck_runtime import phase
-from tilecheck_runtime.backends import default
+from tilecheck_runtime.backends import Launch, default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
 from tilecheck_runtime.grants import again, become, hold, merged, release
-from tilecheck_runtime.ledger import Loan, State
+from tilecheck_runtime.ledger import LOCK, OPEN, Loan, State
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
 from tilecheck_runtime.running import Running
+from tilecheck_runtime.seat import Seat
+from tilecheck_runtime.seated_ops import SeatedOp
+from tilecheck_runtime.sites import Site, caller
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.unique import Unique
 
@@ -61,10 +66,33 @@ class CudaGraph(Unique, Generic[R]):
         self._nodes = len(recording.work)
         become(self._loans, State.CAPTURED)
         self._accesses = again(self._loans)
+        # Rounds on a GPU share one record of the checks that remain in kernels.
+        checks = self.stream._queue.shares and any(w.program.checks for w in recording.work if isinstance(w, Launch))
+        self._seatable = not checks and any(loan.exclusive for loan in self._loans)
+        self._seat: Seat | None = None
+        self._last: Stream | None = None
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""
-        return DeviceOp("`graph.launch`", Replay(self), hold(self._accesses, "`graph.launch`", in_order=True))
+        if self._seat is not None:
+            op = _quick(self, self._seat)
+            if op is not None:
+                return op
+        return ReplayOp(self)
+
+    def _ran_on(self, stream: Stream) -> None:
+        """A replay went the long way: the second one in a row on a stream gets a seat there."""
+        last, self._last = self._last, stream
+        if self._seatable and self._seat is None and last is stream:
+            rounds = stream._queue.repeat(self._graph, (self._graph, self._kept))
+            self._seat = Seat("graph.launch", self._accesses, stream, rounds, threading.Lock(), in_order=True)
+            stream._settles(self._seat)
+
+    def _leave_seat(self) -> None:
+        """Replays go from stream to stream."""
+        seat, self._seat, self._last = self._seat, None, None
+        if seat is not None:
+            seat.close()
 
     def prepare(self, stream: Stream | None = None) -> Prepared:
         """The graph, ready to be replayed on `stream`, else on its own, at the cost of the driver's call. See `prepared.py`."""
@@ -95,9 +123,62 @@ class CudaGraph(Unique, Generic[R]):
     def __del__(self) -> None:
         # Not left to the loans' own end: an error's traceback may still refer to one.
         release(getattr(self, "_loans", ()))
+        seat = getattr(self, "_seat", None)
+        if seat is not None:
+            seat.close()
 
     def __repr__(self) -> str:
         return f"<CudaGraph of {self._nodes} nodes on {self.stream}>"
+
+
+class ReplayOp(DeviceOp[None]):
+    """One replay of a graph, which goes the long way."""
+
+    def __init__(self, graph: CudaGraph[Any]) -> None:
+        super().__init__("`graph.launch`", Replay(graph), hold(graph._accesses, "`graph.launch`", in_order=True))
+        self._replayed = graph
+
+    def run(self, stream: Stream | None = None) -> Running[None]:
+        """As of every op."""
+        running = super().run(stream)
+        self._replayed._ran_on(running.stream)
+        return running
+
+
+class QuickReplay(SeatedOp[None]):
+    """One replay of a graph whose seat has leave."""
+
+    def __init__(self, graph: CudaGraph[Any], seat: Seat, site: Site) -> None:
+        super().__init__(seat, (), site)
+        self._replayed = graph
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_node":
+            value = self._node = Replay(self._replayed)
+            return value
+        return super().__getattr__(name)
+
+    def _result(self) -> None:
+        return None
+
+    def _give_up_seat(self) -> None:
+        self._replayed._leave_seat()
+
+
+def _quick(graph: CudaGraph[Any], seat: Seat) -> QuickReplay | None:
+    """The op of a replay whose seat has leave; None if it must go the long way. Raises BorrowError for a conflict."""
+    if not seat.stands:
+        if OPEN:
+            return None
+        seat.ask()
+    # Above are `launch` and whoever called it.
+    op = QuickReplay(graph, seat, caller(2))
+    with LOCK:
+        if OPEN or not seat.stands:
+            op._life = Life.CLOSED
+            return None
+        OPEN.append(op._ref)
+    return op
 
 
 class Scope:

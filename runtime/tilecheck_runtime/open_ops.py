@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from typing import Any
+from typing import Any, TypeVar
 
 from tilecheck_runtime import phase
 from tilecheck_runtime.errors import DroppedOpWarning
@@ -20,17 +20,19 @@ from tilecheck_runtime.grants import admit, enter, release, running
 from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, requests_of
 from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request
 from tilecheck_runtime.nodes import Value
-from tilecheck_runtime.op import Life
+from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.sites import Site, in_del
 from tilecheck_runtime.stream import Stream, next_stream
+
+R = TypeVar("R", covariant=True)
 
 # Quicker than the members by name.
 _BUILT, _STARTED = Life.BUILT, Life.STARTED
 
 
-class OpenOp(LaunchOp):
-    """The op of a launch whose borrows are granted. Whoever makes it sets what it holds and lists it in `OPEN`."""
+class OpenOp(DeviceOp[R]):
+    """An op whose borrows are granted. Whoever makes it sets what it holds and lists it in `OPEN`."""
 
     _life = Life.BUILT
     _attempted = False
@@ -72,7 +74,7 @@ class OpenOp(LaunchOp):
             )
 
 
-class PlannedOp(OpenOp):
+class PlannedOp(OpenOp[Tensors], LaunchOp):
     """The op of a launch like one that was there before. Making it raises BorrowError for a conflict."""
 
     def __init__(self, plan: Plan, site: Site) -> None:

@@ -27,7 +27,7 @@ from tilecheck_runtime.backends import Event, Repeat
 from tilecheck_runtime.errors import BorrowError, TilecheckError
 from tilecheck_runtime.grants import release, resume, stand
 from tilecheck_runtime.launch import Plan, requests_of
-from tilecheck_runtime.ledger import LOCK, Loan, Runner, Standing
+from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing
 from tilecheck_runtime.partition import Form, Partition
 from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.specialise import CheckedKernel
@@ -45,9 +45,25 @@ RECENT = 256
 
 
 class Seat(Standing):
-    """One launch of `plan` on `stream`, whose rounds are submitted as long as it is `ready`."""
+    """One launch, or the replay of a graph, on `stream`, whose rounds are submitted as long as it is `ready`.
 
-    def __init__(self, plan: Plan, stream: Stream, rounds: Repeat, lock: threading.Lock) -> None:
+    `names` are those of the parameters of a launch, `free` says whether its floats decide nothing, and may be others each
+    time; the accesses of a graph happen `in_order`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        requests: tuple[Request, ...],
+        stream: Stream,
+        rounds: Repeat,
+        lock: threading.Lock,
+        names: tuple[str, ...] = (),
+        *,
+        free: bool = True,
+        all_tensors: bool = False,
+        in_order: bool = False,
+    ) -> None:
         super().__init__(stream._number)
         self.stream = stream
         self.rounds = rounds
@@ -56,16 +72,16 @@ class Seat(Standing):
         self.loans: tuple[Loan, ...] = ()
         # Those that ended last, which go on if nobody has looked.
         self._before: tuple[Loan, ...] = ()
-        self.requests = requests_of(plan.tensors)
-        self.name = f"`{plan.name}`"
-        self._names = tuple(a.param.name for a in plan.arguments)
+        self.requests = requests
+        self.name = f"`{name}`"
+        self._names = names
         # The parameters that got floats, with their places, and those that the next round submits.
         self._floats: tuple[tuple[int, str], ...] = ()
         self._now: tuple[float, ...] = ()
-        # Whether they decide nothing, and may be others each time.
-        self._free = isinstance(plan.kernel, CheckedKernel) and not plan.kernel.floats_matter
+        self._free = free
         # Whether the value of the launch is its arguments as they are.
-        self.all_tensors = len(plan.tensors) == len(plan.arguments)
+        self.all_tensors = all_tensors
+        self._in_order = in_order
         # Weak references to tensors and forms of partitions, and the scalars themselves.
         self._handles: tuple[Any, ...] = ()
         self.earlier: set[Runner] = set()
@@ -104,7 +120,7 @@ class Seat(Standing):
 
     def ask(self) -> None:
         """Get leave for rounds to come. Raises BorrowError for a conflict."""
-        earlier = stand(self.requests, self.name, self, self)
+        earlier = stand(self.requests, self.name, self, self, in_order=self._in_order)
         self.earlier |= {o for o in earlier if not (isinstance(o, Seat) and o.number == self.number)}
 
     def order(self) -> bool:
@@ -242,7 +258,16 @@ def seat_of(plan: Plan, stream: Stream, lock: threading.Lock) -> Seat | None:
     if stream._queue.shares and plan.compile().checks:
         return None
     kept = tuple(a.elements.allocation for a in plan.tensors)
-    return Seat(plan, stream, stream._queue.repeat(plan.work(plan.grid), kept), lock)
+    return Seat(
+        plan.name,
+        requests_of(plan.tensors),
+        stream,
+        stream._queue.repeat(plan.work(plan.grid), kept),
+        lock,
+        tuple(a.param.name for a in plan.arguments),
+        free=isinstance(plan.kernel, CheckedKernel) and not plan.kernel.floats_matter,
+        all_tensors=len(plan.tensors) == len(plan.arguments),
+    )
 
 
 def close_all(seats: dict[Key, Seat]) -> None:

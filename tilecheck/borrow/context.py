@@ -65,7 +65,8 @@ class Context:
     None in a lambda; `called` are all functions that were read like that.
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
-    that the function asks more than once; `is_given` is that of `Launch`.
+    that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
+    `unread` is the expression being read if nobody uses what it gives.
     """
 
     program: Program
@@ -95,6 +96,8 @@ class Context:
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
     is_given: Callable[[ir.Attr], bool] = lambda _: True
+    bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
+    unread: ir.Expr | None = None
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions

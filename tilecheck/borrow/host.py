@@ -65,9 +65,8 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     unfollowed: list[Unfollowed] = []
     opened: dict[OpenLaunch, None] = {}
     launches: dict[TileLaunch, None] = {}
-    shared = _read_by_functions(program)
     for piece in lower_module(program):
-        solution = solve(piece.flow, shared if piece.is_module else None)
+        solution = solve(piece.flow, partial(_read_by_functions, program)) if piece.is_module else solve(piece.flow)
         wanted = partial(within, expected=piece.expected)
         for found in solution.broken:
             if wanted(found.span):

@@ -51,6 +51,8 @@ def read_call(
     """The call `node` of a function as its body; `first` is what a method is called on, `name` what the user calls the
     result, `take` what becomes of an argument on its way to a parameter. None if that cannot be read.
     """
+    if first is None and take is None and isinstance(closure.node, ir.Function):
+        closure = replace(closure, node=low.program.shortened(closure.node))
     params = closure.node.params[1:] if first is not None else closure.node.params
     args = _by_param(params, node)
     if args is None or not may_be_read(low, closure.node):

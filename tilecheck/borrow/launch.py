@@ -49,7 +49,7 @@ class Launch:
 
     `number` and `value` say what is known of an expression at the launch, `tested` are the remainders
     that the function asks for (`n % tpb`), `is_given` says of a field of `self` that its class only ever sets it to what
-    one of its methods was given.
+    one of its methods was given, `bindings` what the function sets a variable to (`remainders.bindings_of`).
     """
 
     kernel: KernelValue
@@ -61,6 +61,7 @@ class Launch:
     value: Callable[[ir.Expr], Value]
     tested: frozenset[str]
     is_given: Callable[[ir.Attr], bool]
+    bindings: Callable[[str], tuple[ir.Expr | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)

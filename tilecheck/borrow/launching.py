@@ -66,7 +66,7 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tup
             low.fault("launch-contract", message, node.span, f"write `{name}[grid, block](...)`")
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if kernel.facts.contract.track == "numba":
-        low.faults.extend(check_arguments(kernel, node.args, node))
+        low.faults.extend(check_arguments(kernel, node.args, node, len(given)))
     elif not plain:
         low.faults.extend(check_count(kernel, node, given))
     args = note(low, node, kernel, bound)
@@ -92,7 +92,7 @@ def _spelled(callee: ir.Expr) -> str:
 def note(low: Expressions, node: ir.Expr, kernel: KernelValue, bound: Bound) -> dict[str, LaunchArg]:
     """Check what the file decides about a launch; its arguments by parameter."""
     args = {param.name: LaunchArg(operand.value, expr) for param, expr, operand in bound if param is not None}
-    known = (low.number, low.known, low.tested, low.is_given)
+    known = (low.number, low.known, low.tested, low.is_given, low.bindings)
     launch = Launch(kernel, args, node.span, low.loops > 0, low.set_anew(), *known)
     faults = list(check_launch(launch))
     low.faults.extend(faults)

@@ -24,8 +24,9 @@ from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
+from tilecheck.borrow.remainders import bindings_of, tested_in, zero_tests
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.survey import Survey, compared
+from tilecheck.borrow.survey import Survey, compared, target_names
 from tilecheck.borrow.types import value_of_annotation, value_of_type
 from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Number, Thing, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
@@ -118,7 +119,8 @@ class _Statements(Expressions):
     def __init__(self, program: Program, part: Survey) -> None:
         super().__init__(program)
         self.part = part
-        self.tested = frozenset(part.remainders)
+        self.tested = tested_in(part)
+        self.bindings = partial(bindings_of, part)
         self.mentions = part.reads
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
@@ -246,6 +248,7 @@ class _Statements(Expressions):
                 self.env[name] = self.program.callable(node) or NOTHING
 
     def _do(self, value: ir.Expr) -> None:
+        self.unread = value
         operand = self.expr(value)
         kernel = operand.value if isinstance(operand.value, KernelValue) else None
         if kernel is not None and kernel.config is not None and isinstance(value, ir.Sub):
@@ -272,6 +275,10 @@ class _Statements(Expressions):
             for target, operand, item in zip(first.items, operands, value.items, strict=True):
                 bind(self, target, operand, item)
             return
+        bound = [name for target in targets for name in target_names(target)]
+        inner = not isinstance(self.part.unit, ir.HostModule)
+        plain = all(isinstance(target, ir.Name | ir.Display) for target in targets)
+        self.unread = value if inner and plain and not any(self.mentions[name] > 0 for name in bound) else None
         operand = self.expr(value, first.id if isinstance(first, ir.Name) else None)
         for target in targets:
             bind(self, target, operand, value)
@@ -314,7 +321,9 @@ class _Statements(Expressions):
             self.statements(then if holds else other)
             return
         before = dict(self.env)
+        outside, self.tested = self.tested, self.tested | zero_tests(node)
         first = self.block_of(lambda: self._arm(test, True, then))
+        self.tested = outside
         after, self.env = self.env, before
         second = self.block_of(lambda: self._arm(test, False, other))
         self.assume(after)

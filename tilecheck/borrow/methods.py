@@ -260,7 +260,9 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return Operand(prepared, Handle("prepared"))
     if method in having("DeviceOp", Effect.SPEND):
         # What comes of it is not followed, but the op itself is used up.
-        low.emit(flow.Combine(low.temp(), Site(Kind.OTHER, spell(node), node.span), (var,), kept=True, span=node.span))
+        kept = node is not low.unread
+        site = Site(Kind.OTHER if kept else Kind.OP, spell(node), node.span, low.scope, low.in_async)
+        low.emit(flow.Combine(low.temp(), site, (var,), kept=kept, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     low.escape(receiver, node.span)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))

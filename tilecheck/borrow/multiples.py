@@ -4,7 +4,8 @@ It is asked before something is said of a grid that is rounded down, so a doubt 
 to what computed it and tried out: its unknowns get a few numbers, the same wherever they are written the same, and if
 the remainder is 0 in every trial then it is so by construction. The size of an array is traced to what it was made with
 (`extents.py`). What cannot be traced, such as the result of a function that is given the divisor, is taken for a
-multiple, and so is what is made of something whose remainder the function asks for.
+multiple, and so is what is made of something whose remainder the function asks for. A variable that is set more than once
+is a multiple if every statement that sets it makes one, given one: `size = 256`, then `size += 256` in a loop.
 
 Worked example: `n + (-n) % 256` is 1024 for n = 1009 and 4352 for n = 4099, multiples of 256 both; `n // 2` is 504.
 """
@@ -72,6 +73,7 @@ class _Trial:
         self.divisor = divisor
         self.unknown: dict[str, int] = {}
         self.open: set[str] = set()
+        self.supposed: dict[str, int] = {}
         self.visited: set[str] = set()
 
     def number(self, expr: ir.Expr) -> int | float:
@@ -113,6 +115,8 @@ class _Trial:
     def named(self, expr: ir.Expr) -> int | float:
         """A variable: what computed it, or a number of its own."""
         text = spell(expr)
+        if text in self.supposed:
+            return self.supposed[text]
         origin = origin_of(self.launch, expr)
         if origin is not expr and text not in self.open:
             self.open.add(text)
@@ -122,8 +126,24 @@ class _Trial:
                 self.open.discard(text)
         if isinstance(expr, ir.Attr) and not self.launch.is_given(expr):
             raise _Untraced
+        grown = self.grown(expr.id) if isinstance(expr, ir.Name) else None
+        if grown is not None:
+            return grown
         self.visited.add(text)
         return self.own(text)
+
+    def grown(self, name: str) -> int | None:
+        """A multiple of the divisor for a variable that several statements set, if each makes one out of one."""
+        values = self.launch.bindings(name)
+        if len(values) < 2 or len(self.open) > _DEEPEST:
+            return None
+        by = self.number(self.divisor)
+        self.supposed[name] = guess = int(by) * _TRIALS[self.at]
+        try:
+            made = [None if value is None else self.number(value) for value in values]
+        finally:
+            del self.supposed[name]
+        return guess if by >= 1 and all(number is not None and number % by == 0 for number in made) else None
 
     def own(self, text: str) -> int:
         """The number of an unknown; different ones get different numbers."""

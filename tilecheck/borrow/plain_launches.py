@@ -37,8 +37,10 @@ def check_plain(launch: Launch) -> Iterator[Fault]:
         yield from check_coverage(launch)
 
 
-def check_arguments(kernel: KernelValue, given: tuple[ir.Arg, ...], node: ir.Expr) -> Iterator[Fault]:
-    """Whether a plain kernel gets an argument for each parameter, by place; `given` is what `node` passes."""
+def check_arguments(kernel: KernelValue, given: tuple[ir.Arg, ...], node: ir.Expr, before: int = 0) -> Iterator[Fault]:
+    """Whether a plain kernel gets an argument for each parameter, by place; `given` is what `node` passes after the
+    `before` arguments of a partial.
+    """
     facts, name = kernel.facts, kernel.facts.contract.name
     if any(arg.star for arg in given) or facts.least is None:
         return
@@ -52,14 +54,15 @@ def check_arguments(kernel: KernelValue, given: tuple[ir.Arg, ...], node: ir.Exp
         )
         return
     least, most = facts.least, len(facts.contract.params)
-    if least <= len(given) <= most:
+    passed = before + len(given)
+    if least <= passed <= most:
         return
     wanted = f"{most}" if least == most else f"{least} to {most}"
-    missing = [param.name for param in facts.contract.params[len(given) : least]]
+    missing = [param.name for param in facts.contract.params[passed:least]]
     span = facts.contract.span
     yield Fault(
         "launch-contract",
-        f"`{name}` has {_counted(wanted, 'parameter')}, this launch passes {_counted(str(len(given)), 'argument')}",
+        f"`{name}` has {_counted(wanted, 'parameter')}, this launch passes {_counted(str(passed), 'argument')}",
         node.span,
         labels=(Label(span, f"`{name}` is defined here"),) if span is not None and span.path == node.span.path else (),
         help=f"pass {', '.join(f'`{each}`' for each in missing)} too" if missing else None,

@@ -11,6 +11,7 @@ from functools import cached_property
 from tilecheck.borrow.contracts import Definition, KernelFacts, function_of, kernel_of
 from tilecheck.borrow.decisions import Conditions, conditions
 from tilecheck.borrow.fields import apart, given_field, made_fields
+from tilecheck.borrow.fresh import shortened
 from tilecheck.borrow.readable import is_readable
 from tilecheck.borrow.survey import Survey, survey
 from tilecheck.borrow.values import Array, Callee, Closure, Handle, Items, KernelValue, Launcher, Number, Thing, Value
@@ -44,6 +45,7 @@ class Program:
         self._values: dict[str, Value | None] = {}
         self._callables: dict[ir.Function, Value | None] = {}
         self._free: dict[ir.Function, tuple[ir.Name, ...]] = {}
+        self._short: dict[ir.Function, ir.Function] = {}
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
@@ -127,6 +129,12 @@ class Program:
         """What the methods of a class of this file make its fields."""
         owner = next((part for part in self._owners.values() if part.unit is self.definitions.get(full)), None)
         return self._fields(owner) if owner is not None else {}
+
+    def shortened(self, function: ir.Function) -> ir.Function:
+        """`function`, or what counts of it at a call if it makes a tensor and leaves nothing behind."""
+        if function not in self._short:
+            self._short[function] = shortened(function, self.value)
+        return self._short[function]
 
     def is_readable(self, function: ir.Function) -> bool:
         return is_readable(function)

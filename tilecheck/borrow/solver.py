@@ -11,7 +11,7 @@ frees `z` in one and `w` in the other, and a read of `z` after it breaks on no p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tilecheck.borrow.effects import Effects
@@ -65,10 +65,10 @@ class Solution:
     left_out: str | None = None
 
 
-def solve(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
-    """Run every path through `function`; the variables of `out` are read after it."""
+def solve(function: Flow, out: Callable[[], dict[Var, Span]] = dict) -> Solution:
+    """Run every path through `function`; the variables of `out` are read after it. It is asked only if paths are run."""
     cut = relevant(function)
-    return run_paths(cut, out) if cut is not None else Solution(())
+    return run_paths(cut, out() or None) if cut is not None else Solution(())
 
 
 def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:

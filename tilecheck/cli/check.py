@@ -98,7 +98,7 @@ def command(
             raise CannotRun(str(error)) from None
     _print(form, results, lines_of, _Counts(files, accepted, fixed))
     failed = any(found.severity != "note" for result in results for found in result.diagnostics)
-    ctx.exit(1 if failed else 0)
+    ctx.exit(2 if any(result.unfinished for result in results) else 1 if failed else 0)
 
 
 def configured() -> Config:
@@ -145,7 +145,7 @@ def _standard_input(filename: str | None) -> list[Input]:
 
     path = filename or "<stdin>"
     data = sys.stdin.buffer.read()
-    return [Input(path, data)] if worth_checking(data, named=True) else []
+    return [Input(path, data)] if worth_checking(path, data, named=True) else []
 
 
 def _lines_of(inputs: Sequence[Input]) -> Callable[[str], Sequence[str]]:

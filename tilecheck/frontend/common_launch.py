@@ -39,6 +39,7 @@ def common_launch(launches: Sequence[Launch]) -> Launch:
         forall=_agreed([launch.forall for launch in launches]),
         entangled=tuple(pair for pair in pairs if pair not in firm),
         twins=(),
+        ragged=tuple(dict.fromkeys(name for launch in launches for name in launch.ragged)),
         counted={name: left for launch in launches for name, left in launch.counted.items()},
     )
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import libcst as cst
 
+from tilecheck.frontend.attributes import attribute_of, is_property
 from tilecheck.frontend.host_arithmetic import combined, computed
 from tilecheck.frontend.host_arrays import (
-    array_attribute,
     array_call,
     array_item,
     array_method,
@@ -27,17 +27,12 @@ from tilecheck.frontend.host_dtypes import dtype_name
 from tilecheck.frontend.launch_effects import made_of, unknown_attribute, unknown_item
 from tilecheck.frontend.scopes import (
     UNKNOWN,
-    ClassValue,
     FunctionValue,
-    Instance,
     Method,
-    ModuleValue,
     Ref,
     Resolve,
     Scope,
     World,
-    canonical,
-    dotted,
 )
 from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import HostArray
@@ -69,19 +64,6 @@ _COMPARE: dict[type[cst.BaseCompOp], Callable[..., object]] = {
     cst.GreaterThanEqual: operator.ge,
     cst.Is: operator.is_,
     cst.IsNot: operator.is_not,
-}
-_CONSTANTS: dict[str, object] = {
-    "math.pi": math.pi,
-    "math.e": math.e,
-    "math.inf": math.inf,
-    "math.nan": math.nan,
-    "math.tau": math.tau,
-    "numpy.pi": math.pi,
-    "numpy.e": math.e,
-    "numpy.inf": math.inf,
-    "numpy.nan": math.nan,
-    "numpy.newaxis": None,
-    "numba.cuda.warpsize": 32,
 }
 _BUILTINS: dict[str, object] = {"True": True, "False": False, "None": None}
 _FUNCTIONS: dict[str, Callable[..., object]] = {
@@ -257,26 +239,6 @@ def _comprehension(element: cst.BaseExpression, loop: cst.CompFor, lookup: Looku
     return result
 
 
-def attribute_of(base: object, name: str) -> object:
-    """`base.name`."""
-    if isinstance(base, Ref):
-        path = canonical(f"{base.path}.{name}")
-        return _CONSTANTS.get(path, Ref(path))
-    if isinstance(base, ModuleValue):
-        return UNKNOWN if base.scope.world.sets(name) else base.scope.lookup(name)
-    if isinstance(base, ClassValue):
-        known = name in base.scope.bindings and not base.scope.world.sets(name)
-        return base.scope.own(name) if known else UNKNOWN
-    if isinstance(base, HostArray):
-        return array_attribute(base, name)
-    if isinstance(base, Instance):
-        if name in base.attributes:
-            return base.attributes[name]
-        found = attribute_of(base.cls, name)
-        return Method(found, base) if isinstance(found, FunctionValue) else found
-    return UNKNOWN
-
-
 def binary(op: type[cst.BaseBinaryOp], left: object, right: object) -> object:
     """`left op right` on plain values; arrays combine to arrays of unknown contents."""
     function = _BINARY.get(op)
@@ -300,14 +262,6 @@ def _joins(op: type[cst.BaseBinaryOp], left: object, right: object) -> bool:
         sequence, times = (left, right) if isinstance(left, tuple | list) else (right, left)
         return isinstance(sequence, tuple | list) and isinstance(times, int) and times * len(sequence) <= _MAX_ITEMS
     return op is cst.Add and isinstance(left, tuple | list) and type(left) is type(right)
-
-
-def is_property(function: FunctionValue) -> bool:
-    """Whether reading the attribute calls `function`."""
-    return any(
-        isinstance(at.decorator, cst.Name | cst.Attribute) and (dotted(at.decorator) or "").endswith("property")
-        for at in function.node.decorators
-    )
 
 
 def fold_call(node: cst.Call, lookup: Lookup) -> object:

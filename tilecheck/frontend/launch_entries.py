@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tilecheck.frontend.fold import fold
-from tilecheck.frontend.scopes import FunctionValue, Ref, Scope, parameters
+from tilecheck.frontend.scopes import FunctionValue, Ref, Scope, dotted, parameters
+from tilecheck.frontend.syntax import parts
 
 _MAX_CALLS = 32
 
@@ -44,6 +45,55 @@ def is_number(param: cst.Param) -> bool:
 def required(node: cst.FunctionDef) -> list[str]:
     """The parameters, `self` aside, that a call must give."""
     return [p.name.value for p in parameters(node) if p.default is None and p.name.value not in ("self", "cls")]
+
+
+def defaults(node: cst.FunctionDef) -> list[str]:
+    """The parameters that a call may leave out."""
+    return [p.name.value for p in parameters(node) if p.default is not None]
+
+
+def passed_on(module: cst.Module) -> frozenset[str]:
+    """The names that stand in `module` for something that is not called there and then: callbacks, items, aliases."""
+    return frozenset(_mentions(module))
+
+
+def _mentions(node: cst.CSTNode) -> Iterator[str]:
+    for child in parts(node):
+        if isinstance(node, cst.Call) and child is node.func:
+            yield from _mentions(child)
+        elif isinstance(child, cst.Name) and not isinstance(node, cst.Attribute | cst.FunctionDef | cst.Param):
+            yield child.value
+        elif isinstance(child, cst.Attribute):
+            yield child.attr.value
+            yield from _mentions(child)
+        else:
+            yield from _mentions(child)
+
+
+def is_wrapped(node: cst.FunctionDef) -> bool:
+    """Whether a decorator that is not known to leave the arguments alone stands above `node`."""
+    names = [
+        dotted(at.decorator.func if isinstance(at.decorator, cst.Call) else at.decorator) for at in node.decorators
+    ]
+    return any(name is None or not name.startswith(_TRANSPARENT) for name in names)
+
+
+_TRANSPARENT = (
+    "pytest",
+    "staticmethod",
+    "classmethod",
+    "property",
+    "unittest",
+    "functools",
+    "typing",
+    "override",
+    "torch",
+    "contextlib",
+    "cached_property",
+    "lru_cache",
+    "cache",
+    "skip",
+)
 
 
 def functions(scope: Scope) -> Iterator[tuple[Scope, cst.FunctionDef]]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from tilecheck.frontend.attributes import attribute_of, holds_what_it_is_given, lineage
 from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.kernel_counters import Left
 from tilecheck.frontend.launch_counters import joined
@@ -26,11 +27,20 @@ from tilecheck.frontend.launch_effects import (
     mentioned,
     unpacked,
 )
-from tilecheck.frontend.launch_entries import functions, is_main_guard, is_number, parametrized, required
+from tilecheck.frontend.launch_entries import (
+    defaults,
+    functions,
+    is_main_guard,
+    is_number,
+    is_wrapped,
+    parametrized,
+    passed_on,
+    required,
+)
 from tilecheck.frontend.launch_objects import Activation, Seen, Stop
 from tilecheck.frontend.launch_states import HostStates, Loop, State, assigned_names, imported_names, same, settled
 from tilecheck.frontend.launch_values import FUEL
-from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Scope, parameters
+from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, Scope, parameters
 from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 _DEPTH = 6
@@ -66,11 +76,17 @@ class HostRun(HostStates):
         launches of any kind where the run came to its end early.
         """
         done: set[cst.FunctionDef] = set()
+        hosts = [at for at in functions(self.module) if self.kernel_of(FunctionValue(at[1], at[0])) is None]
+        optional = any(defaults(node) for _, node in hosts)
+        elsewhere = passed_on(self.module.source.module) if optional else frozenset()
+        for scope, node in hosts:
+            if is_wrapped(node) or (defaults(node) and node.name.value in elsewhere):
+                self.cut.setdefault(node, scope)
         while left := [(node, scope) for node, scope in self.cut.items() if node not in done]:
             node, scope = left[0]
             done.add(node)
             self.fuel = max(self.fuel, FUEL // 4)
-            self._enter(scope, node)
+            self._enter(scope, node, open=True)
         if self.spent:
             kernels = {seen.kernel.node: seen for seen in self.seen}
             for seen in kernels.values():
@@ -89,6 +105,9 @@ class HostRun(HostStates):
                     continue
                 self.fuel = max(self.fuel, FUEL // 4)
                 self._enter(scope, node)
+                if defaults(node) and not node.name.value.startswith("test"):
+                    # Defaults are for callers who say nothing else, and none is seen.
+                    self.cut.setdefault(node, scope)
 
     def _protected(self, body: object) -> None:
         """Run statements; leaving them early is not a failure."""
@@ -97,22 +116,22 @@ class HostRun(HostStates):
         except Stop:
             return
 
-    def _enter(self, scope: Scope, node: cst.FunctionDef) -> None:
-        """Run `node` as if someone called it with arguments that are not known."""
+    def _enter(self, scope: Scope, node: cst.FunctionDef, *, open: bool = False) -> None:
+        """Run `node` as if someone called it with arguments that are not known, `open` also in place of defaults."""
         function = FunctionValue(node, scope)
         arguments: list[object] = []
         owner: Instance | None = None
         if isinstance(scope.node, cst.ClassDef) and parameters(node):
             cls = ClassValue(scope.node, scope)
-            owner = Instance(cls)
-            made = scope.own("__init__") if "__init__" in scope.bindings else UNKNOWN
-            if isinstance(made, FunctionValue) and made.node is not node:
-                self.call_function(made, [owner], {})
-            setup = scope.own("setUp") if "setUp" in scope.bindings else UNKNOWN
-            if isinstance(setup, FunctionValue) and setup.node is not node:
-                self.call_function(setup, [owner], {})
-            arguments.append(owner)
+            owner = Instance(cls) if holds_what_it_is_given(cls) else None
+            for name in ("__init__", "setUp") if owner is not None else ():
+                made = attribute_of(owner, name)
+                if isinstance(made, Method) and made.function.node is not node:
+                    self.call_function(made.function, [owner], {})
+            arguments.append(Stranger() if owner is None else owner)
         for given in parametrized(function):
+            if open:
+                given = dict.fromkeys(defaults(node), UNKNOWN) | given
             self.call_function(function, arguments, given)
         if owner is not None and node.name.value != "__init__" and self._still_counted(scope, owner, node):
             self.call_function(function, arguments, {})
@@ -245,7 +264,9 @@ class HostRun(HostStates):
                     self.store(element.value, part)
             case cst.Attribute(value=base, attr=cst.Name(value=name)):
                 owner = self.value(base)
-                if isinstance(owner, Instance):
+                if isinstance(owner, Instance) and _is_property(owner.cls, name):
+                    self.disturb(owner, value)
+                elif isinstance(owner, Instance):
                     owner.attributes[name] = Stranger() if value is UNKNOWN else value
                 else:
                     if isinstance(owner, ClassValue):
@@ -270,7 +291,7 @@ class HostRun(HostStates):
                 self._while(node)
             case cst.With():
                 for item in node.items:
-                    value = self.value(item.item)
+                    value = self.entered(self.value(item.item))
                     if item.asname is not None and isinstance(item.asname.name, cst.BaseExpression):
                         self.store(item.asname.name, value)
                 self._suite(node.body.body)
@@ -287,6 +308,16 @@ class HostRun(HostStates):
                 self.here.names[name.value] = UNKNOWN
             case _:
                 return
+
+    def entered(self, value: object) -> object:
+        """What `with value as` gives."""
+        if not isinstance(value, Instance):
+            return value
+        made = attribute_of(value, "__enter__")
+        if isinstance(made, Method):
+            return self.call_function(made.function, [value], {})
+        self.disturb(value)
+        return made_of(value)
 
     # ---- branches
 
@@ -478,6 +509,12 @@ class HostRun(HostStates):
             if node.func.value == "enumerate" and items:
                 return (UNKNOWN, items[0])
         return any_item(sequence)
+
+
+def _is_property(cls: ClassValue, name: str) -> bool:
+    """Whether `object.name = value` runs a function of the class."""
+    given = [binding.value for at in lineage(cls) for binding in at.scope.bindings.get(name, ())]
+    return any(isinstance(value, cst.FunctionDef) for value in given)
 
 
 def _fills(index: Sequence[cst.SubscriptElement], array: HostArray) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tilecheck.frontend.fold import attribute_of, call_ref, fold, item_of
+from tilecheck.frontend.attributes import attribute_of, holds_what_it_is_given, lineage
+from tilecheck.frontend.fold import call_ref, fold, item_of
 from tilecheck.frontend.host_arrays import array_method
 from tilecheck.frontend.launch_counters import HostCounters, LeftBy
 from tilecheck.frontend.launch_effects import (
@@ -34,6 +35,7 @@ from tilecheck.frontend.scopes import (
     FunctionValue,
     Instance,
     Method,
+    Parent,
     Ref,
     Resolve,
     Scope,
@@ -208,6 +210,10 @@ class HostValues(HostCounters):
             callee = self._function(func)
         if isinstance(callee, Configured):
             return self._launch(callee, node)
+        if isinstance(func, cst.Name) and func.value == "super" and not node.args and self.is_builtin("super"):
+            return self._parent()
+        if isinstance(owner, Parent) and callee is UNKNOWN:
+            owner = owner.owner
         if isinstance(callee, Ref) and callee.path == "functools.partial" and node.args:
             first = self.value(node.args[0].value)
             if isinstance(first, Configured):
@@ -222,8 +228,11 @@ class HostValues(HostCounters):
         if any(owner is module for module in self.modules):
             owner = None
         positional, keyword = self._arguments(node)
+        if isinstance(callee, Instance) and isinstance(method := attribute_of(callee, "__call__"), Method):
+            callee = method
         if isinstance(callee, FunctionValue | Method | ClassValue):
             if any(argument.star for argument in node.args):
+                self._open(callee)
                 self.disturb(*positional, *keyword.values())
                 return made_of(*positional, *keyword.values())
             return self._user_call(callee, positional, keyword)
@@ -254,6 +263,22 @@ class HostValues(HostCounters):
         if result is UNKNOWN or "out" in keyword or "to" in keyword:
             result = outcome(callee, owner, name, tuple(self.fresh(value) for value in values))
         return result.vague() if stale and isinstance(result, HostArray) else result
+
+    def _parent(self) -> object:
+        """`super()` here."""
+        scope = self.here.scope
+        held = list(self.here.names.values())
+        inside = scope.parent is not None and isinstance(scope.parent.node, cst.ClassDef)
+        if not inside or not held or not isinstance(held[0], Instance) or scope.parent is None:
+            return UNKNOWN
+        return Parent(held[0], scope.parent.node) if isinstance(scope.parent.node, cst.ClassDef) else UNKNOWN
+
+    def _open(self, callee: FunctionValue | Method | ClassValue) -> None:
+        """`callee` may be called with any arguments."""
+        made = attribute_of(callee, "__init__") if isinstance(callee, ClassValue) else callee
+        function = made.function if isinstance(made, Method) else made
+        if isinstance(function, FunctionValue) and function.scope.source is self.module.source:
+            self.cut.setdefault(function.node, function.scope)
 
     def _arguments(self, node: cst.Call) -> tuple[list[object], dict[str, object]]:
         positional: list[object] = []
@@ -406,13 +431,17 @@ class HostValues(HostCounters):
     def _user_call(
         self, callee: FunctionValue | Method | ClassValue, args: list[object], kwargs: dict[str, object]
     ) -> object:
+        if isinstance(callee, ClassValue) and not holds_what_it_is_given(callee):
+            self.disturb(*args, *kwargs.values())
+            return Stranger()
         if isinstance(callee, ClassValue):
             instance = Instance(callee)
             init = attribute_of(callee, "__init__")
             if isinstance(init, FunctionValue):
                 self.call_function(init, [instance, *args], kwargs)
             else:
-                instance.attributes.update(zip(_fields(callee), args, strict=False))
+                fields = [name for cls in reversed(lineage(callee)) for name in _fields(cls)]
+                instance.attributes.update(zip(dict.fromkeys(fields), args, strict=False))
                 instance.attributes.update(kwargs)
             return instance
         if isinstance(callee, Method):

@@ -35,7 +35,8 @@ class Launch:
     `grid` and `block` are in x, y, z; an entry, or all of it, is None where it is not known. An argument is a
     `HostArray`, a number, or None. `dynamic_shared` is in bytes. `forall` is the task count of `kernel.forall(n)`.
     `entangled` pairs arguments that may share memory in ways that are not known; a pair of one name with itself is an
-    array whose elements may share memory with one another. `twins` pairs those that are one and the same unknown thing.
+    array whose elements may share memory with one another. `ragged` arguments hold several arrays, whose shapes are not
+    known to be one. `twins` pairs those that are one and the same unknown thing.
     `exact` are outputs passed as partitions all of whose tiles the grid covers.
     `counted` are arrays that hold what earlier launches have counted in them.
     """
@@ -52,6 +53,7 @@ class Launch:
     twins: tuple[tuple[str, str], ...] = ()
     exact: tuple[str, ...] = ()
     counted: Mapping[str, Left] = field(default_factory=dict)
+    ragged: tuple[str, ...] = ()
 
     def arrays(self) -> dict[str, HostArray]:
         """The arguments that are arrays."""
@@ -126,6 +128,7 @@ def _facts(launch: Launch) -> tuple[object, ...]:
         launch.twins,
         launch.exact,
         (*launch.counted.items(),),
+        launch.ragged,
     )
 
 
@@ -134,7 +137,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
     names = [param.name.value for param in parameters(function.node)]
     arguments: dict[str, Argument] = dict.fromkeys(names)
     for name, value in zip(names, seen.arguments, strict=False):
-        arguments[name] = value if isinstance(value, HostArray | int | float) else None
+        arguments[name] = value if isinstance(value, HostArray | int | float) else _stacked(value)
     grid, block = extents(seen.grid), extents(seen.block)
     if seen.forall is not UNKNOWN:
         grid, block = (None, 1, 1), (None, 1, 1)
@@ -151,6 +154,7 @@ def _launch(seen: Seen, source: Source) -> Launch:
         twins=_twins(list(zip(names, seen.arguments, strict=False))),
         exact=tuple(name for at, name in enumerate(names) if at in seen.exact),
         counted=seen.counted,
+        ragged=tuple(name for name, value in zip(names, seen.arguments, strict=False) if _is_ragged(value)),
     )
 
 
@@ -163,11 +167,11 @@ def _twins(arguments: list[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
 def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """The pairs of arguments that may meet in memory by a way that was not followed."""
     reach = {name: {a.buffer for a in arrays_in(value) if not a.host} for name, value in arguments.items()}
-    found = [(name, name) for name, value in arguments.items() if isinstance(value, Derived) and value.folded]
+    found = [(name, name) for name, value in arguments.items() if _meets_itself(value)]
     listed = list(arguments.items())
     for place, (name, value) in enumerate(listed):
         for other, with_value in listed[place + 1 :]:
-            loose = isinstance(value, Derived | Stranger) or isinstance(with_value, Derived | Stranger)
+            loose = isinstance(value, _LOOSE) or isinstance(with_value, _LOOSE)
             if (
                 loose
                 and value is not with_value
@@ -176,6 +180,35 @@ def _entangled(arguments: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
             ):
                 found.append((name, other))
     return tuple(found)
+
+
+# What may hold several arrays.
+_LOOSE = (Derived, Stranger, tuple, list)
+
+
+def _stacked(value: object) -> HostArray | None:
+    """A tuple of numbers, or of arrays of one shape, as the array that a kernel may take it for."""
+    items = list(value) if isinstance(value, tuple | list) else []
+    if items and all(isinstance(item, int | float) for item in items):
+        return HostArray((len(items),))
+    arrays = [item for item in items if isinstance(item, HostArray)]
+    shape = arrays[0].shape if arrays else None
+    if shape is None or len(arrays) < len(items) or any(array.shape != shape for array in arrays):
+        return None
+    dtype = arrays[0].dtype if all(array.dtype == arrays[0].dtype for array in arrays) else None
+    return HostArray((len(items), *shape), dtype)
+
+
+def _is_ragged(value: object) -> bool:
+    return isinstance(value, tuple | list) and _stacked(value) is None and any(arrays_in(value))
+
+
+def _meets_itself(value: object) -> bool:
+    """Whether elements of one argument may share memory: those of a folded view, of a tuple that holds an array twice."""
+    if isinstance(value, tuple | list):
+        buffers = [array.buffer for item in value for array in arrays_in(item) if not array.host]
+        return len(buffers) > len(set(buffers)) or any(_meets_itself(item) for item in value)
+    return isinstance(value, Derived) and value.folded
 
 
 def _trade_places(value: object, other: object) -> bool:

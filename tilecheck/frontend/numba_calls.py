@@ -271,7 +271,7 @@ class Calls(Expressions):
             return Const(0, span=span)
         if name in _NO_EFFECT:
             self.emit(Do(OpCall(name, tuple(self.arguments(node)), span=span), span=span))
-            return Const(0, span=span)
+            return Const(None, span=span)
         cast = dtype_name(Ref(f"numba.cuda.{name}"))
         if cast is not None:
             return OpCall(cast, tuple(self.arguments(node)), span=span)

@@ -84,6 +84,14 @@ class Method:
     owner: Instance
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Parent:
+    """`super()` in a method of the class `cls` that runs for `owner`."""
+
+    owner: Instance
+    cls: cst.ClassDef
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """One way a name gets its value: `value` is the expression, `path` the index inside an unpacked tuple."""

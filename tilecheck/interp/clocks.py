@@ -31,9 +31,17 @@ class Snapshot:
 
 @dataclass(slots=True, eq=False)
 class Mailbox:
-    """What atomics have left at one cell."""
+    """What atomics have left at one cell, in order, each letter once."""
 
     letters: list[Snapshot] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
+
+    def add(self, letters: Sequence[Snapshot]) -> None:
+        """Leave those of `letters` that are not here."""
+        for letter in letters:
+            if id(letter) not in self.known:
+                self.known.add(id(letter))
+                self.letters.append(letter)
 
 
 def joined(a: Clock, b: Clock) -> Clock:
@@ -61,7 +69,7 @@ def joined_far(parts: Sequence[dict[int, Clock]]) -> dict[int, Clock]:
 class Timed:
     """A thread's clock. `lane` is its place in the block of `width` threads, `block` its block's number."""
 
-    __slots__ = ("block", "far", "lane", "own", "pending", "released", "time")
+    __slots__ = ("block", "far", "lane", "own", "pending", "picked", "released", "time")
 
     def __init__(self, block: int, lane: int, own: Clock) -> None:
         self.block = block
@@ -71,6 +79,8 @@ class Timed:
         self.far: dict[int, Clock] = {}
         self.released: list[Snapshot] = []
         self.pending: list[Snapshot] = []
+        # How many letters of each box were picked up.
+        self.picked: dict[Mailbox, int] = {}
 
     def knows(self, block: int, lane: int, time: int) -> bool:
         """Whether what thread `lane` of `block` did at `time` comes before what this thread does now."""
@@ -97,8 +107,9 @@ class Timed:
 
     def publish(self, box: Mailbox) -> None:
         """An atomic on the cell of `box`: leave what was released, pick up what others left."""
-        self.pending.extend(letter for letter in box.letters if letter not in self.pending)
-        box.letters.extend(letter for letter in self.released if letter not in box.letters)
+        self.pending += box.letters[self.picked.get(box, 0) :]
+        box.add(self.released)
+        self.picked[box] = len(box.letters)
 
 
 def meet(threads: Sequence[Timed]) -> None:

@@ -230,8 +230,10 @@ class Memory:
         cell.value = value
         cell.written = True
 
-    def note_atomic(self, t: Timed, cell: Cell, a: Arr, i: Any, k: int) -> None:
-        """Record an atomic update, and exchange what fences released."""
+    def note_atomic(self, t: Timed, cell: Cell, a: Arr, i: Any, k: int, stored: bool) -> None:
+        """Record an atomic update, and exchange what fences released. One that `stored` something else has seen all those
+        before it, so that what comes after it comes after them.
+        """
         write = cell.write
         if write is not None and not t.knows(write[0], write[1], write[2]):
             self.watch.race(t, (write[0], write[1], write[3]), ("write", "atomic"), a, i, k, False)
@@ -243,6 +245,8 @@ class Memory:
             self.watch.unset(t, a, i, k)
         if cell.atomics is None:
             cell.atomics = {}
+        if stored:
+            cell.atomics.clear()
         cell.atomics[t.block, t.lane] = (t.time, k)
         cell.written = True
         if cell.box is None:
@@ -351,11 +355,12 @@ class Memory:
         index = self.place(t, a, i, k)
         if index is None or len(index) < a.ndim:
             return 0
+        old = a.item(*index)
+        new = function(old, *operands)
         if a.cells is not None:
             for cell in self.cells_of(a, index):
-                self.note_atomic(t, cell, a, index, k)
-        old = a.item(*index)
-        put(a.np, index, function(old, *operands))
+                self.note_atomic(t, cell, a, index, k, bool(new != old))
+        put(a.np, index, new)
         return old
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 Extent = int | None
 _buffers = itertools.count(1)
@@ -275,7 +276,7 @@ def _summary(contents: Contents | None, size: Extent) -> Drawn | None:
             return None
         return Drawn(min(whole), max(whole), len(set(whole)) == len(whole), sorted(whole) == whole)
     first, step = contents.start, contents.step
-    if int(first) != first or int(step) != step:
+    if not (isfinite(first) and isfinite(step)) or int(first) != first or int(step) != step:
         return None
     ends = (int(first), int(first) + (size - 1) * int(step))
     return Drawn(min(ends), max(ends), step != 0, step >= 0)

@@ -65,12 +65,15 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """One file, checked. `suppressed` counts the findings that an allow comment silenced."""
+    """One file, checked. `suppressed` counts the findings that an allow comment silenced; `unfinished` says that the
+    checker could not do its work: the process ended, or a folder may not be listed.
+    """
 
     path: str
     diagnostics: tuple[Diagnostic, ...] = ()
     kernels: tuple[KernelSummary, ...] = ()
     suppressed: int = 0
+    unfinished: bool = False
 
     def with_findings(self, keep: tuple[Diagnostic, ...]) -> FileResult:
         """The same result with `keep` as its findings."""
@@ -89,6 +92,7 @@ def unpack(values: Mapping[str, Any]) -> FileResult:
         tuple(_diagnostic(item) for item in values["diagnostics"]),
         tuple(_kernel(item) for item in values["kernels"]),
         values["suppressed"],
+        values["unfinished"],
     )
 
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Diagnostic, Span
 
+# What every comment has that is looked at here; most files have none and need no tokens.
+_NAMED = re.compile(r"#\s*tilecheck", re.IGNORECASE)
 _COMMENT = re.compile(r"#\s*tilecheck:\s*allow\[([^\]]*)\]\s*([^#]*)")
 # What looks like a directive, and is none that is read.
 _WORDS = r"(allow|allows|alow|ignore|disable|noqa|skip|off)"
@@ -44,7 +46,7 @@ class Allow:
 
 def read_allows(path: str, text: str) -> tuple[Allow, ...]:
     """The allow comments of a file that parses."""
-    if "tilecheck" not in text:
+    if _NAMED.search(text) is None:
         return ()
     extents = _extents(text)
     code_lines: set[int] = set()

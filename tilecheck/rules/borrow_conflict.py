@@ -194,7 +194,7 @@ def _help(broken: Broken) -> str:
         case Break.ONE_CALL:
             return f"pass two tensors: make a copy of `{broken.place}`, or write to a new one"
         case Break.MOVED_VIEW:
-            return f"move `{broken.holder}` itself, or `del {broken.holder}` first"
+            return f"move the tensor that owns the memory, or `del {broken.holder}` first"
         case Break.MOVED_IDLE if broken.later is None:
             return f"`del {broken.holder}` first"
         case Break.CAPTURED:

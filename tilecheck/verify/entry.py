@@ -224,6 +224,10 @@ def _share_buffers(run: Run, env: dict[str, Value], launch: Launch) -> None:
                 for array in (run.arrays[name], run.arrays[other]):
                     why = f"`{name}` and `{other}` are one array"
                     run.gap(why, run.kernel.body[0], Property.RACE_FREE, array=array)
+    for name in launch.ragged:
+        if name in run.arrays:
+            why = f"`{name}` holds several arrays, which are not followed"
+            run.gap(why, run.kernel.body[0], Property.RACE_FREE, Property.IN_BOUNDS, array=run.arrays[name])
     for name, other in launch.entangled:
         if not (isinstance(env.get(name), View) and isinstance(env.get(other), View)):
             continue

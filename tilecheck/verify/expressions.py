@@ -349,6 +349,8 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
         return _extent(run, state, args[0], 0)
     if name in ("min", "max") and len(args) >= 2:
         return scalars.extreme(run.symbols, name == "min", args)
+    if name == "lanemask_lt":
+        return lanes.below(run)
     if name in ("abs", "fabs") and len(args) == 1:
         return scalars.absolute(run.symbols, args[0])
     if name in WHOLE_CASTS and len(args) == 1:
@@ -372,6 +374,9 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
     for arg in args:
         if views(arg):
             return _opaque_call(run, expr, name, args)
+    if not args:
+        # What depends on nothing that is written down may be another in every thread.
+        return Scalar(run.symbols.fresh(name, Level.THREAD, Taint.HAVOC))
     result = scalars.opaque(run.symbols, f"call {expr.op}", *args)
     if name in _WHOLE_RESULTS and isinstance(result, Scalar):
         return Scalar(result.term)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tilecheck.ir.simt import Warp
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import give_fact
-from tilecheck.symbolic.smt_terms import disj, eq, lt, mod, neg, num
+from tilecheck.symbolic.smt_terms import ONE, disj, eq, lt, mod, neg, num, sub
 from tilecheck.verify import scalars
 from tilecheck.verify.masks import FULL_MASK, is_full
 from tilecheck.verify.run import WARP_LANES, BarrierPoint, Run, State, Ticket
@@ -67,6 +67,11 @@ def _handed(run: Run, state: State, operands: Sequence[Value]) -> Term | None:
     if old in run.counted:
         run.counted[ticket] = run.counted[old]
     return ticket
+
+
+def below(run: Run) -> Value:
+    """`lanemask_lt()`: a bit for each lane of the warp before one's own."""
+    return Scalar(sub(scalars.power_of_two(run.symbols, mod(run.dims.linear, num(WARP_LANES))), ONE))
 
 
 def rank_of(run: Run, value: Value) -> Value | None:
