@@ -77,6 +77,7 @@ class Effects:
         if var not in state.names:
             site = self._unknown.setdefault(var, Site(Kind.OTHER, var, span))
             state.names[var] = (site, 0)
+            state.sites.add(site)
         return state.names[var]
 
     def _entitle(self, state: State, name: str, obj: Obj) -> None:

@@ -77,10 +77,12 @@ class State:
     """The stream is not the one that memory is freed on."""
     on: dict[Obj, Obj] = field(default_factory=dict)
     """The running op was put on the stream."""
-    behind: set[tuple[Obj, Obj]] = field(default_factory=set)
-    """The running op ends after another one: that was put on its stream before, or touches the same elements."""
+    behind: dict[Obj, frozenset[Obj]] = field(default_factory=dict)
+    """The running op ends after others: those were put on its stream before, or touch the same elements."""
     decided: dict[str, bool] = field(default_factory=dict)
     """The condition holds, or does not, until it is forgotten."""
+    sites: set[Site] = field(default_factory=set)
+    """The sites of all objects, and perhaps of some that are forgotten: no fact, but what `fresh` need not look for."""
 
     def copy(self) -> State:
         return State(
@@ -100,6 +102,7 @@ class State:
             self.on.copy(),
             self.behind.copy(),
             self.decided.copy(),
+            self.sites.copy(),
         )
 
     def key(self) -> Hashable:
@@ -120,7 +123,7 @@ class State:
             frozenset(self.recorded),
             frozenset(self.aside),
             frozenset(self.on.items()),
-            frozenset(self.behind),
+            frozenset(self.behind.items()),
             frozenset(self.decided.items()),
         )
 
@@ -129,8 +132,11 @@ class State:
         yield from self.names.values()
         for (base, _), item in self.slots.items():
             yield from (base, item)
-        for pair in (*self.bag, *self.after, *self.recorded, *self.behind, *self.on.items()):
+        for pair in (*self.bag, *self.after, *self.recorded, *self.on.items()):
             yield from pair
+        for op, ahead in self.behind.items():
+            yield op
+            yield from ahead
         for child, parent in self.parent.items():
             yield from (child, parent.of)
         for holder, target, _ in self.held:
@@ -148,7 +154,9 @@ class State:
     def fresh(self, site: Site) -> Obj:
         """A new object of `site`; the former newest one grows old, the former old one is forgotten."""
         newest = (site, 0)
-        if any(obj == newest for obj in self.objects()):
+        if site not in self.sites:
+            self.sites.add(site)
+        elif any(obj == newest for obj in self.objects()):
             old = (site, 1)
             self.keep(lambda obj: obj != old)
             self._rename(lambda obj: old if obj == newest else obj)
@@ -184,7 +192,8 @@ class State:
         if self.on:
             self.on = {op: stream for op, stream in self.on.items() if wanted(op) and wanted(stream)}
         if self.behind:
-            self.behind = {pair for pair in self.behind if all(map(wanted, pair))}
+            kept = {op: frozenset(filter(wanted, ahead)) for op, ahead in self.behind.items() if wanted(op)}
+            self.behind = {op: ahead for op, ahead in kept.items() if ahead}
 
     def _rename(self, new: Callable[[Obj], Obj]) -> None:
         self.names = {var: new(obj) for var, obj in self.names.items()}
@@ -201,4 +210,4 @@ class State:
         self.recorded = {(new(a), new(b)) for a, b in self.recorded}
         self.aside = {new(obj) for obj in self.aside}
         self.on = {new(op): new(stream) for op, stream in self.on.items()}
-        self.behind = {(new(a), new(b)) for a, b in self.behind}
+        self.behind = {new(op): frozenset(map(new, ahead)) for op, ahead in self.behind.items()}

@@ -14,7 +14,7 @@ not, nor does `v.partition(8)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilecheck.borrow.facts import Obj, Phase, State
@@ -47,8 +47,9 @@ def lineage(state: State, obj: Obj) -> Iterator[Obj]:
 
 
 def allocation(state: State, obj: Obj) -> Obj:
-    *_, last = lineage(state, obj)
-    return last
+    while (parent := state.parent.get(obj)) is not None:
+        obj = parent.of
+    return obj
 
 
 def region(state: State, obj: Obj) -> Region:
@@ -69,20 +70,33 @@ def inside(state: State, obj: Obj, used: bool = False) -> set[Obj]:
     what a use of `obj` uses: an op that runs already uses nothing more when it is waited for, nor does a graph, which has
     the memory and not the handles.
     """
-    if not state.slots and not state.bag and not state.held:
-        return {obj}
+    return _inside(state, (obj,), used)
+
+
+def _inside(state: State, objs: Iterable[Obj], used: bool = False) -> set[Obj]:
+    """`inside` of several objects."""
+    keeps = _keeps(state, used)
     found: set[Obj] = set()
-    stack = [obj]
+    stack = list(objs)
     while stack:
         at = stack.pop()
-        if at in found:
-            continue
-        found.add(at)
-        stack.extend(item for (base, _), item in state.slots.items() if base == at)
-        stack.extend(item for base, item in state.bag if base == at)
-        if not used or (state.phase.get(at, Phase.BUILT) is Phase.BUILT and at[0].kind is not Kind.GRAPH):
-            stack.extend(target for holder, target, _ in state.held if holder == at)
+        if at not in found:
+            found.add(at)
+            stack.extend(keeps.get(at, ()))
     return found
+
+
+def _keeps(state: State, used: bool) -> dict[Obj, list[Obj]]:
+    """What each object keeps by itself; `used` as in `inside`."""
+    keeps: dict[Obj, list[Obj]] = {}
+    for (base, _), item in state.slots.items():
+        keeps.setdefault(base, []).append(item)
+    for base, item in state.bag:
+        keeps.setdefault(base, []).append(item)
+    for holder, target, _ in state.held:
+        if not used or (state.phase.get(holder, Phase.BUILT) is Phase.BUILT and holder[0].kind is not Kind.GRAPH):
+            keeps.setdefault(holder, []).append(target)
+    return keeps
 
 
 def has_bag(state: State, holder: Obj) -> bool:
@@ -100,14 +114,16 @@ def ops_of(state: State, obj: Obj) -> list[Obj]:
 
 def live_objects(state: State, live: Live, used: bool = False) -> dict[Obj, Span]:
     """The objects that a variable of `live` leads to, with the first place where one is read; `used` as in `inside`."""
+    keeps = _keeps(state, used)
     found: dict[Obj, Span] = {}
     for var, span in live.items():
-        start = state.names.get(var)
-        if start is None:
-            continue
-        for obj in inside(state, start, used):
+        stack = [state.names[var]] if var in state.names else []
+        while stack:
+            obj = stack.pop()
+            # What was reached from here by an earlier place needs no second visit.
             if obj not in found or span < found[obj]:
                 found[obj] = span
+                stack.extend(keeps.get(obj, ()))
     return found
 
 
@@ -140,7 +156,7 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
 
 def by_name(state: State) -> set[Obj]:
     """What a variable of the user leads to, whether it is read again or not."""
-    return {item for var, start in state.names.items() if var[0] != "%" for item in inside(state, start)}
+    return _inside(state, (start for var, start in state.names.items() if var[0] != "%"))
 
 
 def bound_owner(state: State, obj: Obj) -> Obj | None:

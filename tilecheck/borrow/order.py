@@ -24,7 +24,9 @@ from tilecheck.ir.flow import Hold, Kind
 
 def started(state: State, running: Obj, stream: Obj | None) -> None:
     """`running`, which holds what it uses already, was put on `stream`, None for one that the run time picks."""
-    state.behind |= {(running, earlier) for earlier in _ahead(state, running, stream)}
+    ahead = _ahead(state, running, stream)
+    if ahead:
+        state.behind[running] = state.behind.get(running, frozenset()) | ahead
     if stream is not None:
         state.on[running] = stream
 
@@ -61,28 +63,31 @@ def _running(state: State) -> list[Obj]:
     return [op for op, phase in state.phase.items() if phase is Phase.RUNNING]
 
 
-def _before(state: State, op: Obj) -> set[Obj]:
-    return {earlier for later, earlier in state.behind if later == op}
+def _before(state: State, op: Obj) -> frozenset[Obj]:
+    return state.behind.get(op, frozenset())
 
 
-def _ahead(state: State, op: Obj, stream: Obj | None) -> set[Obj]:
+def _ahead(state: State, op: Obj, stream: Obj | None) -> frozenset[Obj]:
     """The running ops that end before `op` if it is put on `stream` now."""
-    direct = {
-        other
-        for other in _running(state)
-        if other != op and ((stream is not None and state.on.get(other) == stream) or _share(state, op, other))
-    }
+    running = frozenset(_running(state)) - {op}
+    direct = _sharing(state, op, running)
+    if stream is not None:
+        direct |= {other for other in running if state.on.get(other) == stream}
+    if direct == running:
+        return running
     return direct.union(*(_before(state, other) for other in direct)) - {op}
 
 
-def _share(state: State, one: Obj, other: Obj) -> bool:
-    """Whether two ops are known to touch the same elements, one of them writing."""
-    mine = [(target, use.hold) for holder, target, use in state.held if holder == one]
-    theirs = [(target, use.hold) for holder, target, use in state.held if holder == other]
-    return any(
-        Hold.EXCLUSIVE in (hold, held) and meets(state, target, their)
-        for target, hold in mine
-        for their, held in theirs
+def _sharing(state: State, op: Obj, others: frozenset[Obj]) -> frozenset[Obj]:
+    """Those of `others` that are known to touch an element that `op` touches, one of the two writing."""
+    if not others:
+        return others
+    mine = [(target, use.hold) for holder, target, use in state.held if holder == op]
+    return frozenset(
+        holder
+        for holder, their, use in state.held
+        if holder in others
+        and any(Hold.EXCLUSIVE in (hold, use.hold) and meets(state, target, their) for target, hold in mine)
     )
 
 
@@ -92,4 +97,4 @@ def _end(state: State, over: set[Obj]) -> None:
     state.phase = {op: phase for op, phase in state.phase.items() if op not in over}
     state.held = {entry for entry in state.held if entry[0] not in over}
     state.on = {op: stream for op, stream in state.on.items() if op not in over}
-    state.behind = {pair for pair in state.behind if over.isdisjoint(pair)}
+    state.behind = {op: rest for op, ahead in state.behind.items() if op not in over and (rest := ahead - over)}
