@@ -109,7 +109,7 @@ def test_a_file_without_kernels_is_decided_before_parsing(tmp_path: Path) -> Non
 
 def test_folders_without_python_and_loops_of_links(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("numba")
-    assert "nothing to report in 0 files" in check(str(tmp_path)).output
+    assert "nothing was checked: no Python file is left" in check(str(tmp_path)).output
     (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "self.py").symlink_to(tmp_path / "self.py")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")

@@ -50,6 +50,8 @@ class KernelSummary:
     dtypes: tuple[str, ...] = ()
     # Which compiler a tile kernel gets on a GPU, and why.
     compiler: str = ""
+    # The launches that the verdicts hold for, as `(path, line)`; none if they hold for every launch.
+    launches: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +136,5 @@ def _kernel(values: Mapping[str, Any]) -> KernelSummary:
         tuple(values["ragged"]),
         tuple(values["dtypes"]),
         values["compiler"],
+        tuple((path, line) for path, line in values["launches"]),
     )
