@@ -410,6 +410,12 @@ class Expressions(Context):
         self.emit(flow.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 
+    def make_in_scope(self, node: ir.Expr) -> None:
+        """`node` makes memory, which a graph scope cannot record."""
+        if self.where == "scope":
+            message = f"`{spell(node)}` makes memory inside a graph scope"
+            self.fault("capture", message, node.span, "make it before the scope: a replay would not make it again")
+
     def reentrant(self, node: ir.Expr, what: str) -> None:
         """`node` runs device work where none may run."""
         inside = "a function of `then`" if self.where == "then" else "a graph scope"
