@@ -28,7 +28,7 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Type
 
 import tilecheck
-from tilecheck_mypy import report, scalars, short
+from tilecheck_mypy import report, short, taken
 from tilecheck_mypy.dims import remember_size
 from tilecheck_mypy.gate import is_ours, mentions_kernels
 
@@ -77,7 +77,7 @@ class TilecheckPlugin(Plugin):
         return self.on_other if self.from_calls else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
-        return scalars.widened if fullname in SIGNATURES else None
+        return taken.widened if fullname in SIGNATURES else None
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api

@@ -51,9 +51,10 @@ from tilecheck.ir.flow import Hold, Instr, Kind, Region, Site, Touch, Use, Var
 class Effects:
     """Applies instructions to states and collects what they break."""
 
-    def __init__(self, outer: frozenset[Var], captured: frozenset[Var] = frozenset()) -> None:
-        self.outer = outer
-        self.captured = captured
+    def __init__(self, flow_of: flow.Flow) -> None:
+        self.outer = flow_of.outer
+        self.captured = flow_of.captured
+        self.rebound = flow_of.rebound
         self.broken: dict[tuple[Break, Span, str], Broken] = {}
         self.built: dict[Site, None] = {}
         self.used: set[Site] = set()
@@ -202,6 +203,8 @@ class Effects:
                     self._escape(state, state.names[var])
                 for var in self.outer & state.names.keys():
                     self._escape(state, state.names.pop(var))
+                for var in self.rebound:
+                    state.names[var] = state.fresh(Site(Kind.OTHER, var, instr.span))
                 self.jobs.wait_for_all(state)
 
     def _show(self, state: State, obj: Obj) -> None:

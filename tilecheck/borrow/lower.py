@@ -68,7 +68,7 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         own = piece.lambdas.keys() - piece.called
         raising.update(piece.raising)
         lambdas.extend((found, found in piece.called_back, piece.expected) for found in piece.lambdas if found in own)
-        own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async)
+        own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async, piece.rebound)
         known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
         return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
 
@@ -130,6 +130,7 @@ class _Statements(Expressions):
         self.raising: set[str] = set()
         self.outer: frozenset[str] = frozenset()
         self.captured: frozenset[str] = frozenset()
+        self.rebound = frozenset(self.program.survey.declared & part.names.keys() - _own(part))
 
     def enter(self) -> None:
         """Bind the parameters, and find out which variables other code shares."""
@@ -463,6 +464,11 @@ class _Statements(Expressions):
         if case.guard is not None:
             self.read(case.guard)
         self.statements(case.body)
+
+
+def _own(part: Survey) -> set[str]:
+    """The variables of a function that no nested one and no other shares, whatever they are called."""
+    return part.local - part.declared if isinstance(part.unit, ir.Function | ir.Lambda) else set()
 
 
 def _end(statements: tuple[ir.Stmt, ...]) -> Span:

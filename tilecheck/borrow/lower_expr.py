@@ -15,7 +15,7 @@ from tilecheck.borrow.context import Context, Operand
 from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
-from tilecheck.borrow.objects import field_of
+from tilecheck.borrow.objects import computed, field_of
 from tilecheck.borrow.plain_brackets import check_entries
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
@@ -159,6 +159,9 @@ class Expressions(Context):
             return Operand(base.var, Handle("graph"))
         if base.var is None:
             return Operand(None)
+        made_anew = computed(self, node, base)
+        if made_anew is not None:
+            return made_anew
         if (isinstance(base.value, Op) and node.name in RUNNING) or (
             isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "wait"
         ):
@@ -208,6 +211,8 @@ class Expressions(Context):
         if isinstance(base.value, Array):
             return self.view(base, node, self._ranges(node.index))
         index = self.read(node.index)
+        if isinstance(base.value, Thing) and self.program.method(base.value.cls, "__getitem__") is not None:
+            return Operand(self.make(Kind.OTHER, spell(node), node.span))
         if isinstance(node.index, ir.Display) and self.device_function(node.base):
             message = f"`{spell(node.base)}` is a device function, only a kernel is launched"
             self.fault("launch-contract", message, node.span, "leave out `device=True` if it is meant to be a kernel")

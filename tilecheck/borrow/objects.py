@@ -157,3 +157,58 @@ def field_of(low: Expressions, thing: Thing, name: str) -> tuple[Kind, Value]:
     if found is not None:
         return Kind.OTHER, found
     return low.program.fields_of(thing.cls).get(name, (Kind.OTHER, NOTHING))
+
+
+def computed(low: Expressions, node: ir.Attr, base: Operand) -> Operand | None:
+    """An attribute that a function of its class gives at each reading: a property, a descriptor, `__getattr__`. It is the field
+    that a property only hands on, else something new each time; None for a field.
+    """
+    program = low.program
+    if not isinstance(base.value, Thing):
+        # Of an object that nothing is known of, a property of any class of the file may be meant.
+        return _anew(low, node) if node.name in program.properties and node.full is None else None
+    full = base.value.cls
+    function = program.method(full, node.name)
+    if function is not None:
+        if not any(map(_is_property, function.decorators)):
+            return None
+        handed = _handed_on(function)
+        if handed is None:
+            return _anew(low, node)
+        return low.expr(ir.Attr(node.base, handed, span=node.span))
+    known = node.name in dict(base.value.fields) or node.name in program.fields_of(full)
+    if not known and (program.method(full, "__getattr__") or _is_descriptor(low, full, node.name)):
+        return _anew(low, node)
+    return None
+
+
+def _anew(low: Expressions, node: ir.Attr) -> Operand:
+    return Operand(low.make(Kind.OTHER, spell(node), node.span))
+
+
+def _handed_on(function: ir.Function) -> str | None:
+    """The field that `def z(self): return self._z` hands on."""
+    match function.body:
+        case (*docs, ir.Return(value=ir.Attr(base=ir.Name(id=own), name=name))) if function.params:
+            plain = all(isinstance(each, ir.Do) and isinstance(each.value, ir.Const) for each in docs)
+            return name if plain and own == function.params[0].name and name != function.name else None
+        case _:
+            return None
+
+
+def _is_property(decorator: ir.Expr) -> bool:
+    """Whether a function under `decorator` runs at each reading of the attribute."""
+    full = canonical(decorator) if isinstance(decorator, ir.Name | ir.Attr) else None
+    return full in ("builtins.property", "abc.abstractproperty")
+
+
+def _is_descriptor(low: Expressions, full: str, name: str) -> bool:
+    """Whether the class sets `name` to an object whose class has a `__get__`."""
+    cls = low.program.class_of(full)
+    for part in cls.body if cls is not None else ():
+        if isinstance(part, ir.Assign) and isinstance(part.value, ir.Call):
+            maker = part.value.func.full if isinstance(part.value.func, ir.Name | ir.Attr) else None
+            named = any(isinstance(target, ir.Name) and target.id == name for target in part.targets)
+            if named and maker is not None and low.program.method(maker, "__get__") is not None:
+                return True
+    return False

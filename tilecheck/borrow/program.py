@@ -125,6 +125,17 @@ class Program:
         bases = (base.value for cls in classes for base in cls.bases)
         return {base.full for base in bases if isinstance(base, ir.Name | ir.Attr) and base.full is not None}
 
+    @cached_property
+    def properties(self) -> set[str]:
+        """The names of the functions of this file that are read as attributes, but for those that keep what they gave."""
+        functions = (part.unit for part in self.survey.units() if isinstance(part.unit, ir.Function))
+        return {
+            function.name
+            for function in functions
+            for decorator in function.decorators
+            if isinstance(decorator, ir.Name | ir.Attr) and canonical(decorator) == "builtins.property"
+        }
+
     def fields_of(self, full: str) -> dict[str, tuple[Kind, Value]]:
         """What the methods of a class of this file make its fields."""
         owner = next((part for part in self._owners.values() if part.unit is self.definitions.get(full)), None)

@@ -73,7 +73,7 @@ def solve(function: Flow, out: Callable[[], dict[Var, Span]] = dict) -> Solution
 
 def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     """`solve`, with nothing left out."""
-    run = _Run(liveness(function.body, out), Effects(function.outer, function.captured))
+    run = _Run(liveness(function.body, out), Effects(function))
     effects = run.effects
     try:
         ways = run.block(function.body, {None: State()}, guarded=False)

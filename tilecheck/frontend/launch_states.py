@@ -13,8 +13,9 @@ import libcst as cst
 
 from tilecheck.frontend.launch_counters import LeftBy, joined
 from tilecheck.frontend.launch_effects import bound_by_pattern, held, made_of
+from tilecheck.frontend.launch_kernels import KernelOf
 from tilecheck.frontend.launch_objects import Marks
-from tilecheck.frontend.launch_values import HostValues, KernelOf
+from tilecheck.frontend.launch_values import HostValues
 from tilecheck.frontend.scopes import UNKNOWN, Instance, Ref, Resolve
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.syntax import parts

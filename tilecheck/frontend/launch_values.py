@@ -1,13 +1,12 @@
-"""Values of host code on its way to a launch: names, expressions, calls, and the launches themselves.
+"""Values of host code on its way to a launch: names, expressions, calls.
 
-`HostValues` evaluates expressions over the activations of a run (`launch_run.py` runs the statements). What may have
-happened to arrays and containers meanwhile is kept by `launch_memory.py`.
+`HostValues` evaluates expressions over the activations of a run (`launch_statements.py` runs the statements). What may
+have happened to arrays and containers meanwhile is kept by `launch_memory.py`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -15,7 +14,6 @@ import libcst as cst
 from tilecheck.frontend.attributes import attribute_of, holds_what_it_is_given, lineage
 from tilecheck.frontend.fold import call_ref, fold
 from tilecheck.frontend.host_arrays import array_method
-from tilecheck.frontend.launch_counters import HostCounters, LeftBy
 from tilecheck.frontend.launch_effects import (
     READING_BUILTINS,
     Effect,
@@ -25,10 +23,10 @@ from tilecheck.frontend.launch_effects import (
     made_of,
     mentioned,
     outcome,
-    unpacked,
     walk,
 )
-from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Jitted, Op, Seen
+from tilecheck.frontend.launch_kernels import HostKernels
+from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Op
 from tilecheck.frontend.scopes import (
     UNKNOWN,
     ClassValue,
@@ -37,34 +35,16 @@ from tilecheck.frontend.scopes import (
     Method,
     Parent,
     Ref,
-    Resolve,
-    Scope,
-    parameters,
 )
-from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
-FUEL = 20_000
-# The decorator's options of a kernel, None for a function that is none; `block` says that it has a launch contract.
-KernelOf = Callable[[FunctionValue], Mapping[str, object] | None]
 _MOST_ROUNDS = 1024
-_MOST_ARGUMENTS = 32
 # Builtins that lead to any variable in reach.
 _REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec"})
 
 
-class HostValues(HostCounters):
-    """The state of a run, and what expressions are worth in it."""
-
-    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf, left_by: LeftBy) -> None:
-        super().__init__(source, resolve, left_by)
-        self.kernel_of = kernel_of
-        self.seen: list[Seen] = []
-        self.fuel = FUEL
-        self.called: set[cst.FunctionDef] = set()
-        # Functions that a call did not enter because too many were running, and whether the run came to its end early.
-        self.cut: dict[cst.FunctionDef, Scope] = {}
-        self.spent = False
+class HostValues(HostKernels):
+    """What expressions are worth in the state of a run."""
 
     @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
@@ -79,7 +59,7 @@ class HostValues(HostCounters):
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
         if isinstance(node, cst.Subscript):
-            configured = self._configured(node)
+            configured = self.configured(node)
             if configured is not None:
                 return configured
         for name in bound_by_expressions(node):
@@ -185,9 +165,9 @@ class HostValues(HostCounters):
         name = ""
         if isinstance(func, cst.Attribute):
             owner, name = self.value(func.value), func.attr.value
-            kernel = self._kernel(owner) if name in ("forall", "configure") else None
+            kernel = self.kernel(owner) if name in ("forall", "configure") else None
             if kernel is not None:
-                return self._configured_by_call(kernel, name, node)
+                return self.configured_by_call(kernel, name, node)
             ours = self._known_method(owner, name, node)
             if ours is not None:
                 return ours
@@ -195,7 +175,7 @@ class HostValues(HostCounters):
         else:
             callee = self._function(func)
         if isinstance(callee, Configured):
-            return self._launch(callee, node)
+            return self.launch(callee, node)
         if isinstance(func, cst.Name) and func.value == "super" and not node.args and self.is_builtin("super"):
             return self._parent()
         if isinstance(owner, Parent) and callee is UNKNOWN:
@@ -203,17 +183,17 @@ class HostValues(HostCounters):
         if isinstance(callee, Ref) and callee.path == "functools.partial" and node.args:
             first = self.value(node.args[0].value)
             if isinstance(first, Configured):
-                return replace(first, given=(*first.given, *self._launch_arguments(node.args[1:])))
+                return replace(first, given=(*first.given, *self.launch_arguments(node.args[1:])))
         if isinstance(callee, Ref) and callee.path in ("numba.cuda.jit", "numba.cuda.jit()", "tilecheck.simt"):
-            return self._jitted(node)
+            return self.jitted(node)
         if isinstance(callee, Ref) and callee.path == "cuda.tile.launch":
-            return self._tile_launch(node)
-        contracted = self._contracted(callee, node)
+            return self.tile_launch(node)
+        contracted = self.contracted(callee, node)
         if contracted is not None:
             return contracted
         if any(owner is module for module in self.modules):
             owner = None
-        positional, keyword = self._arguments(node)
+        positional, keyword = self.arguments_of(node)
         if isinstance(callee, Instance) and isinstance(method := attribute_of(callee, "__call__"), Method):
             callee = method
         if isinstance(callee, FunctionValue | Method | ClassValue):
@@ -266,157 +246,26 @@ class HostValues(HostCounters):
         if isinstance(function, FunctionValue) and function.scope.source is self.module.source:
             self.cut.setdefault(function.node, function.scope)
 
-    def _arguments(self, node: cst.Call) -> tuple[list[object], dict[str, object]]:
-        positional: list[object] = []
-        keyword: dict[str, object] = {}
-        for argument in node.args:
-            value = self.value(argument.value)
-            if argument.keyword is not None:
-                keyword[argument.keyword.value] = value
-            else:
-                positional.append(value)
-        return positional, keyword
-
     def _known_method(self, owner: object, name: str, node: cst.Call) -> object:
         """Methods of dicts, of our tensors, partitions, kernels and ops; None for any other call."""
         if isinstance(owner, dict) and name in ("items", "keys", "values") and not node.args:
             return {"items": list(owner.items()), "keys": list(owner), "values": list(owner.values())}[name]
         if isinstance(owner, HostArray) and name in ("partition", "into_partition"):
-            positional, _ = self._arguments(node)
+            positional, _ = self.arguments_of(node)
             one = len(positional) == 1 and isinstance(positional[0], tuple)
             return Cut(owner, positional[0] if one else tuple(positional))
         if isinstance(owner, Cut):
-            _, keyword = self._arguments(node)
+            _, keyword = self.arguments_of(node)
             if name == "map":
                 return replace(owner, blocks=keyword.get("blocks", UNKNOWN))
             return replace(owner, exact=False) if name == "prefix" else UNKNOWN
-        if name in ("where", "with_hints") and (isinstance(owner, Contracted) or self._kernel(owner) is not None):
+        if name in ("where", "with_hints") and (isinstance(owner, Contracted) or self.kernel(owner) is not None):
             return owner
         if isinstance(owner, Op) and name == "with_grid":
-            positional, _ = self._arguments(node)
+            positional, _ = self.arguments_of(node)
             self.seen[owner.place] = replace(self.seen[owner.place], grid=tuple(positional))
             return owner
         return owner if isinstance(owner, Op) else None
-
-    def _contracted(self, callee: object, node: cst.Call) -> object:
-        """A call of a kernel under its contract, or `tc.adopt(kernel, block=...)`; None for any other call."""
-        if callee == Ref("tilecheck.adopt"):
-            positional, keyword = self._arguments(node)
-            kernel = self._kernel(positional[0]) if positional else None
-            if kernel is None:
-                return UNKNOWN
-            return Contracted(kernel, keyword.get("block", UNKNOWN), keyword.get("shared", 0))
-        if isinstance(callee, FunctionValue):
-            options = self.kernel_of(callee)
-            if options is None or "block" not in options:
-                return None
-            callee = Contracted(callee, options["block"], options.get("shared", 0))
-        if not isinstance(callee, Contracted):
-            return None
-        positional, keyword = self._arguments(node)
-        names = [param.name.value for param in parameters(callee.function.node)]
-        values = [*positional, *(keyword.get(name, UNKNOWN) for name in names[len(positional) :])]
-        cuts = [v for v in values if isinstance(v, Cut) and v.exact]
-        arguments = tuple(v.array if isinstance(v, Cut) else v for v in values)
-        return self._see(
-            Configured(callee.function, cuts[0].grid() if cuts else UNKNOWN, callee.block, callee.dynamic),
-            node,
-            arguments,
-            frozenset(at for at, v in enumerate(values) if isinstance(v, Cut) and v.exact and v.blocks is None),
-        )
-
-    def _configured_by_call(self, kernel: FunctionValue, name: str, node: cst.Call) -> Configured:
-        arguments, _ = self._arguments(node)
-        if name == "forall":
-            return Configured(kernel, UNKNOWN, UNKNOWN, 0, arguments[0] if arguments else UNKNOWN)
-        grid, block, _, dynamic = [*arguments, *[UNKNOWN] * 2, 0, 0][:4]
-        return Configured(kernel, grid, block, dynamic)
-
-    def _jitted(self, node: cst.Call) -> object:
-        for argument in node.args:
-            value = self.value(argument.value)
-            kernel = self._kernel(value)
-            if kernel is not None or isinstance(value, FunctionValue):
-                return Jitted(kernel if kernel is not None else value)  # type: ignore[arg-type]
-        return Ref("numba.cuda.jit()")
-
-    def is_kernel(self, function: FunctionValue) -> bool:
-        return self.kernel_of(function) is not None
-
-    def _kernel(self, value: object) -> FunctionValue | None:
-        """The kernel that `value` is, None if it is none."""
-        if isinstance(value, Jitted):
-            value = value.function
-        if isinstance(value, Method):
-            value = value.function
-        return value if isinstance(value, FunctionValue) and self.kernel_of(value) is not None else None
-
-    def _configured(self, node: cst.Subscript) -> Configured | None:
-        base = self.value(node.value)
-        kernel = self._kernel(base)
-        if kernel is None:
-            return None
-        elements = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
-        values: list[object]
-        if len(elements) == 1 and not isinstance(elements[0], cst.Tuple):
-            whole = self.value(elements[0])
-            values = list(whole) if isinstance(whole, tuple) else [UNKNOWN, UNKNOWN]
-        else:
-            if len(elements) == 1 and isinstance(elements[0], cst.Tuple):
-                elements = [e.value for e in elements[0].elements]
-            values = [self.value(element) for element in elements]
-        grid, block, _, dynamic = [*values, 0, 0, 0, 0][:4] if len(values) >= 2 else (UNKNOWN, UNKNOWN, 0, UNKNOWN)
-        return Configured(kernel, grid, block, dynamic)
-
-    def _launch(self, configured: Configured, node: cst.Call) -> object:
-        self._see(configured, node, (*configured.given, *self._launch_arguments(node.args)))
-        return None
-
-    def _launch_arguments(self, nodes: Sequence[cst.Arg]) -> list[object]:
-        arguments: list[object] = []
-        for argument in nodes:
-            value = self.value(argument.value)
-            if argument.star == "*":
-                if not isinstance(value, tuple | list) and argument is not nodes[-1]:
-                    rest = [self.value(at.value) for at in nodes]
-                    return [made_of(*arguments, *rest) for _ in range(_MOST_ARGUMENTS)]
-                arguments.extend(value if isinstance(value, tuple | list) else unpacked(value, _MOST_ARGUMENTS))
-            elif isinstance(value, Ref) or argument.keyword is None:
-                arguments.append(value)
-        return arguments
-
-    def _see(
-        self, configured: Configured, node: cst.Call, arguments: tuple[object, ...], exact: frozenset[int] = frozenset()
-    ) -> Op:
-        """Note a launch; what it gets may have been written afterwards."""
-        host = next((at.name for at in reversed(self.stack) if at.name is not None), None)
-        found = Seen(
-            configured.function,
-            node,
-            host,
-            configured.grid,
-            configured.block,
-            configured.dynamic,
-            arguments,
-            configured.forall,
-            exact=exact,
-            counted=self.count(configured.function, arguments),
-        )
-        self.seen.append(found)
-        self.taint(*arguments)
-        return Op(len(self.seen) - 1)
-
-    def _tile_launch(self, node: cst.Call) -> object:
-        """`ct.launch(stream, grid, kernel, arguments)`: a block is one logical thread."""
-        positional, given = self._arguments(node)
-        given.update(zip(("stream", "grid", "kernel", "kernel_args"), positional, strict=False))
-        kernel = self._kernel(given.get("kernel"))
-        if kernel is None:
-            return UNKNOWN
-        values = given.get("kernel_args")
-        arguments = tuple(values) if isinstance(values, tuple | list) else ()
-        self._see(Configured(kernel, given.get("grid", UNKNOWN), (1, 1, 1), 0), node, arguments)
-        return None
 
     def _user_call(
         self, callee: FunctionValue | Method | ClassValue, args: list[object], kwargs: dict[str, object]

@@ -491,7 +491,8 @@ def may_raise(block: Block) -> bool:
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One function (or a module's body). `outer` are the variables that other code can rebind, `captured` those that it
-    can only read: a nested function or a lambda may run, wait for or keep what they name.
+    can only read: a nested function or a lambda may run, wait for or keep what they name. `rebound` are those that some
+    function of the file declares `global` or `nonlocal`, so that they name something else after code that is not read.
     """
 
     name: str
@@ -499,3 +500,4 @@ class Flow:
     outer: frozenset[Var] = frozenset()
     captured: frozenset[Var] = frozenset()
     is_async: bool = False
+    rebound: frozenset[Var] = frozenset()

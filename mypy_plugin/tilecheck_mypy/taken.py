@@ -1,7 +1,9 @@
-"""Scalars of other libraries that a launch takes: `np.float32(2.0)` for a `float`, whatever has `__index__` for an `int`.
+"""Arguments that a launch takes, and the annotation of the parameter does not say to mypy.
 
-The run time takes more than the annotation of a scalar parameter says to mypy. Only for an argument of such a type is
-the parameter widened, so that messages about all others name what is written.
+Scalars of other libraries are taken: `np.float32(2.0)` for a `float`, whatever has `__index__` for an `int`. Who may write
+a tensor alone (`Mut`) may let many change it, so a launch takes it for an `Atomic` parameter; as a type `Mut` is no
+`Atomic`, for within a kernel it has no atomics. Only for an argument of such a type is the parameter widened, so that
+messages about all others name what is written.
 
 Worked example: for `a: float` an `np.int32` makes the parameter one of `np.int32`; a `str` leaves it a `float`.
 """
@@ -15,6 +17,8 @@ from mypy.types import CallableType, FunctionLike, Instance, Type, get_proper_ty
 # What may have the type of a scalar of another library.
 _COMPUTED = (CallExpr, IndexExpr, MemberExpr, NameExpr, OpExpr, UnaryExpr)
 _SCALARS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
+_TENSOR = "tilecheck.Tensor"
+_MUT, _ATOMIC = "tilecheck.surface.access.Mut", "tilecheck.surface.access.Atomic"
 _BOOLS = frozenset({"numpy.bool", "numpy.bool_"})
 
 
@@ -26,12 +30,28 @@ def widened(ctx: MethodSigContext) -> FunctionLike:
     types = list(signature.arg_types)
     for at, (type_, given) in enumerate(zip(types, ctx.args, strict=False)):
         wanted = get_proper_type(type_)
-        if not isinstance(wanted, Instance) or wanted.type.fullname not in _SCALARS or len(given) != 1:
+        if not isinstance(wanted, Instance) or len(given) != 1:
+            continue
+        access = _access(wanted)
+        if access is not None and access.type.fullname == _ATOMIC:
+            passed = get_proper_type(ctx.api.get_expression_type(given[0]))
+            holds = _access(passed) if isinstance(passed, Instance) else None
+            if holds is not None and holds.type.fullname == _MUT:
+                types[at] = wanted.copy_modified(args=[holds, *wanted.args[1:]])
+        if wanted.type.fullname not in _SCALARS:
             continue
         found = _type_of(ctx, given[0])
         if found is not None and _is_taken(wanted.type.fullname, found):
             types[at] = found
     return signature.copy_modified(arg_types=types)
+
+
+def _access(type_: Instance) -> Instance | None:
+    """The access of a tensor type, None for any other."""
+    if type_.type.fullname != _TENSOR or not type_.args:
+        return None
+    access = get_proper_type(type_.args[0])
+    return access if isinstance(access, Instance) else None
 
 
 def _type_of(ctx: MethodSigContext, given: Expression) -> Instance | None:
