@@ -37,16 +37,19 @@ from tilecheck.borrow.values import (
     KernelValue,
     Launcher,
     Nothing,
+    Number,
     Op,
     Pieces,
     Table,
     Thing,
+    Value,
 )
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import flow
 from tilecheck.ir import host as ir
 from tilecheck.ir.flow import Ending, Hold, Kind, Site, Touch
 from tilecheck.ir.kernel import Access
+from tilecheck.surface.hints import HINTS, refusal
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -213,10 +216,21 @@ def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method:
                 former, now = kernel.bound[arg.name], spell(arg.value)
                 message = f"`{arg.name}` is bound twice: `where({arg.name}={former})`, then `where({arg.name}={now})`"
                 low.fault("unbound-dim", message, node.span, "a `Dim` has one value in a launch")
+            elif method == "with_hints" and arg.name is not None:
+                _hint(low, node, arg.name, low.known(arg.value))
         return Operand(None, low.made_kernel(node))
     if method == "on" and kernel.facts.contract.track in ("tile", "simt"):
         return launcher(low, node, kernel)
     return plain.kernel_method(low, node, kernel, method)
+
+
+def _hint(low: Expressions, node: ir.Call, name: str, value: Value) -> None:
+    """`kernel.with_hints(name=value)`: an unknown name is wrong whatever its value is."""
+    if name in HINTS and not isinstance(value, Number):
+        return
+    why = refusal(name, value.value if isinstance(value, Number) else None)
+    if why is not None:
+        low.fault("usage", f"`{spell(node.func)}`: {why}", node.span)
 
 
 def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver: Operand) -> Operand | None:
