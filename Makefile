@@ -42,6 +42,7 @@ test: lint
 # Stopped and started again, the random kernels go on where they were; delete .agreement to begin anew.
 nightly: $(DEV)
 	$(BIN)/python -m tests.agreement --count 20000 --keep .agreement
+	$(BIN)/python -m tests.agreement --count 5000 --structured
 	$(BIN)/pytest -m slow
 
 bench: $(DEV)

@@ -1,6 +1,6 @@
 """Prover against executor on random kernels: what is proven never goes wrong, what is refuted was seen to.
 
-    python -m tests.agreement --count 20000 --seed 0 [--keep FILE] [--hostile]
+    python -m tests.agreement --count 20000 --seed 0 [--keep FILE] [--hostile | --structured]
 
 checks `count` kernels in chunks, one seed per chunk from `seed` on, so that a seed names the same kernels everywhere.
 `--keep` notes the chunks that are done in a file and leaves them out the next time, so a run may be stopped and taken
@@ -19,7 +19,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.random_simt import RandomLaunch, hostile_kernels, kernels, launches
+from tests.random_simt import RandomLaunch, hostile_kernels, kernels, launches, structured_kernels
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.interp.simt import run
@@ -90,7 +90,9 @@ def agrees(text: str, chosen: list[RandomLaunch], budget: float) -> None:
                 raise AssertionError(f"{name} is {answer}, yet {fault} at {launch}\n{text}")
 
 
-def check_chunk(number: int, count: int, budget: float, hostile: bool = False) -> tuple[list[str], float]:
+def check_chunk(
+    number: int, count: int, budget: float, hostile: bool = False, structured: bool = False
+) -> tuple[list[str], float]:
     """The disagreements on the `count` kernels of seed `number`, and the longest time for one, in processor seconds."""
     found: list[str] = []
     longest = 0.0
@@ -106,7 +108,8 @@ def check_chunk(number: int, count: int, budget: float, hostile: bool = False) -
         suppress_health_check=list(HealthCheck),
     )
     @given(
-        hostile_kernels() if hostile else kernels(), st.lists(launches(hostile), min_size=number_of, max_size=number_of)
+        hostile_kernels() if hostile else structured_kernels() if structured else kernels(),
+        st.lists(launches(hostile), min_size=number_of, max_size=number_of),
     )
     def each(text: str, chosen: list[RandomLaunch]) -> None:
         nonlocal longest
@@ -128,6 +131,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first chunk")
     parser.add_argument("--budget", type=float, default=BUDGET, help="processor seconds of the prover per kernel")
     parser.add_argument("--hostile", action="store_true", help="big scalars and odd arithmetic")
+    parser.add_argument("--structured", action="store_true", help="helpers that return early, chosen and cut arrays")
     parser.add_argument("--keep", type=Path, help="note finished chunks in this file, and skip those noted")
     chosen = parser.parse_args(arguments)
     done = set(chosen.keep.read_text().split()) if chosen.keep is not None and chosen.keep.exists() else set()
@@ -135,7 +139,7 @@ def main(arguments: list[str]) -> int:
     for start in range(0, chosen.count, CHUNK):
         number, count = chosen.seed + start // CHUNK, min(CHUNK, chosen.count - start)
         if str(number) not in done:
-            found, longest = check_chunk(number, count, chosen.budget, chosen.hostile)
+            found, longest = check_chunk(number, count, chosen.budget, chosen.hostile, chosen.structured)
             for text in found:
                 print(f"seed {number}: {text}")
             wrong += len(found)

@@ -1,6 +1,7 @@
 """Random thread-level kernels and launches, for the tests of the prover.
 
-A kernel is text in numba-cuda's language: affine, modular and bit-wise indices, shared memory, barriers, loops, guards.
+A kernel is text in numba-cuda's language: affine, modular and bit-wise indices, shared memory, barriers, loops, guards;
+of the structured ones also helpers that return early, and arrays that are chosen, cut or kept to oneself.
 Shared indices are reduced modulo the tile, global ones guarded or not; barriers stand where all threads get to, except
 now and then. Nothing is done to make a kernel safe or unsafe: that is for the prover and the executor to agree on.
 """
@@ -234,4 +235,117 @@ def _statement(draw: st.DrawFn, names: list[str], tile: int, depth: int) -> list
         f"while {counter} > 0:",
         *(f"    {line}" for line in body),
         f"    {step}",
+    ]
+
+
+STRUCTURED_HEADER = """from numba import cuda, int32
+
+
+@cuda.jit(device=True)
+def put(x, k, value):
+    if value > 2:
+        return 0
+    if value == 1:
+        x[k] = value
+        return 1
+    x[k] = value + 1
+    return 2
+
+
+@cuda.jit(device=True)
+def scan(x, count, level):
+    for k in range(count):
+        if x[k] > level:
+            return k
+        x[k] = level
+    return count
+
+
+@cuda.jit(device=True)
+def find(x, count, wanted):
+    for k in range(count):
+        if x[k] == wanted:
+            return k
+    return 0
+
+
+@cuda.jit(device=True)
+def pick(x, y, first):
+    if first:
+        return x
+    return y
+
+
+@cuda.jit(device=True)
+def meet(x, k, by_two):
+    if by_two:
+        cuda.syncthreads()
+        x[k] = k
+        cuda.syncthreads()
+        return x[0]
+    cuda.syncthreads()
+    return 1
+
+
+@cuda.jit
+def k(a, b, n):
+"""
+_DECIDED = ("t < 4", "t == 0", "v > 1", "v == t", "n > 2", "n > 1", "t % 2 == 0", "x[t % 8] > v", "s[0] != v")
+_PLACES = ("t", "t", "t", "t % 8", "(t + 1) % 16", "t ^ 1", "0", "v % 8", "15 - t % 16")
+
+
+@st.composite
+def structured_kernels(draw: st.DrawFn) -> str:
+    """The text of a module with one kernel `k(a, b, n)`: helpers that return early, `else` of loops, arrays that are
+    chosen, cut or kept to oneself.
+    """
+    lines = ["t = cuda.threadIdx.x", "i = cuda.grid(1)", "v = 0", "s = cuda.shared.array(64, int32)", "s[t] = 0"]
+    lines += ["u = cuda.shared.array(64, int32)", "u[t] = t", "m = cuda.local.array(64, int32)", "m[t] = 1", "x = s"]
+    lines.append("cuda.syncthreads()")
+    for _ in range(draw(st.integers(3, 6))):
+        lines += _structured(draw, 2)
+    return STRUCTURED_HEADER + "".join(f"    {line}\n" for line in lines)
+
+
+def _structured(draw: st.DrawFn, depth: int) -> list[str]:
+    kind = draw(
+        st.sampled_from(["store", "read", "use", "barrier", "helper", "choose"] + ["if", "for", "while"] * depth)
+    )
+    array, place = draw(st.sampled_from(["s", "u", "m", "x"])), draw(st.sampled_from(_PLACES))
+    cond, value = draw(st.sampled_from(_DECIDED)), draw(st.sampled_from(["t", "v", "1", "n"]))
+    match kind:
+        case "store":
+            return [f"{array}[{place}] {draw(st.sampled_from(['=', '=', '+=']))} {value}"]
+        case "read":
+            return [f"v = {array}[{place}]"]
+        case "use":
+            return [f"if {cond} and i < b.size:", f"    b[{draw(st.sampled_from(['i', 'i', '0']))}] = {value}"]
+        case "barrier":
+            return ["cuda.syncthreads()"]
+        case "choose":
+            other = draw(st.sampled_from(["s", "u", "m"]))
+            made = [f"{array} if {cond} else {other}", f"pick({array}, {other}, {cond})"] if array != other else [array]
+            return [f"x = {draw(st.sampled_from([*made, f'{array}[:]', f'{array}[n % 3:]', f'{array}[::-1]']))}"]
+        case "helper":
+            calls = [f"put({array}, {place}, {value})", f"scan({array}, n % 3, {value})", f"find({array}, 4, {value})"]
+            return [f"v = {draw(st.sampled_from([*calls, f'meet({array}, {place}, {cond})']))}"]
+    body = [line for _ in range(draw(st.integers(1, 3))) for line in _structured(draw, depth - 1)]
+    if kind == "if":
+        other_lines = _structured(draw, depth - 1) if draw(st.booleans()) else ["v += 1"]
+        return [f"if {cond}:", *(f"    {line}" for line in body), "else:", *(f"    {line}" for line in other_lines)]
+    leave = [
+        f"if {cond}:",
+        *(f"    {line}" for line in _structured(draw, 0)),
+        f"    {draw(st.sampled_from(['break', 'continue']))}",
+    ]
+    if kind == "for":
+        body += leave if draw(st.booleans()) else []
+        end = ["else:", *(f"    {line}" for line in _structured(draw, 0))] if draw(st.booleans()) else []
+        bounds = draw(st.sampled_from(["2", "n", "t % 3", "n, 0, -1"]))
+        return [f"for r{depth} in range({bounds}):", *(f"    {line}" for line in body), *end]
+    return [
+        f"q{depth} = {draw(st.sampled_from(['3', 'n', 't % 4']))}",
+        f"while q{depth} > 0:",
+        f"    q{depth} -= 1",
+        *(f"    {line}" for line in [*body, *leave]),
     ]

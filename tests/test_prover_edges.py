@@ -12,7 +12,7 @@ from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
 from tilecheck.ir.kernel import Kernel
 from tilecheck.verify.simt import check_kernel
-from tilecheck.verify.verdict import Property
+from tilecheck.verify.verdict import Property, Verdict
 
 SOURCE = Source("edges.py", (Path(__file__).parent / "kernels" / "edges.py").read_text())
 LABEL = re.compile(r"# (WRONG|RIGHT): (.+)")
@@ -69,3 +69,12 @@ def test_elements_of_no_known_width_are_assumed_to_be_modest() -> None:
 def test_elements_that_a_launch_shows_to_be_wide_are_not() -> None:
     launch = "p = cuda.to_device(np.array([2**61] * 40))\no = cuda.device_array(40, np.int32)\nk[1, 64](o, p, o)\n"
     assert report(SUMMED + launch).verdicts[Property.IN_BOUNDS].verdict not in PROVED
+
+
+@pytest.mark.parametrize("index", ["t // (n + 1) % 16", "(t // (n + 1)) % 8 + 1", "t // (n + 1)", "(t + 1) // n % 16"])
+def test_quotients_by_a_scalar_in_shared_indices_are_followed_or_left_open(index: str) -> None:
+    found = report(
+        "@cuda.jit\ndef f(a, n):\n    s = cuda.shared.array(32, int32)\n    t = cuda.threadIdx.x\n"
+        f"    s[{index}] = 1\n    cuda.syncthreads()\n    a[t] = s[t % 16]\n"
+    )
+    assert found.verdicts[Property.SHARED_INITIALISED].verdict is not Verdict.PROVEN

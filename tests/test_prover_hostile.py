@@ -87,3 +87,40 @@ def test_a_scalar_arrives_as_its_signature_says(dtype: str, fits: bool) -> None:
         "    if i < n:\n        a[i] = 1\n\ndef main():\n    f[4, 128](np.zeros(256, np.float32), 511)\n"
     )
     assert (found.verdicts[Property.IN_BOUNDS].verdict is Verdict.PROVEN) is fits
+
+
+HELPERS_THAT_RETURN_EARLY = {
+    "writes and returns": "    if n > 2:\n        x[at] = 5\n        return 0\n    return 1\n",
+    "returns after a barrier": "    if n > 2:\n        cuda.syncthreads()\n        x[at] = 5\n        cuda.syncthreads()\n"
+    "        return 0\n    return 1\n",
+    "writes on the way and returns": "    for k in range(3):\n        if k == n:\n            x[at] = 5\n            return k\n"
+    "    return 3\n",
+    "returns nothing": "    if n > 2:\n        x[at] = 5\n        return\n    x[at] = 0\n",
+    "writes where it does not return": "    if n < 2:\n        return 0\n    x[at] = 5\n    return 1\n",
+    "both ways": "    if n > 2:\n        x[at] = 5\n        return 0\n    else:\n        x[at] = 6\n        return 1\n",
+    "calls another": "    if n > 2:\n        return set_it(x, at)\n    return 1\n",
+}
+
+
+@pytest.mark.parametrize("body", HELPERS_THAT_RETURN_EARLY.values(), ids=HELPERS_THAT_RETURN_EARLY.keys())
+def test_what_a_helper_wrote_before_it_returned_is_no_longer_what_was_read(body: str) -> None:
+    text = (
+        "from numba import cuda, int32\n@cuda.jit(device=True)\ndef set_it(x, at):\n    x[at] = 5\n    return 0\n"
+        f"@cuda.jit(device=True)\ndef put(x, at, n):\n{body}"
+        "@cuda.jit\ndef f(a, n):\n    s = cuda.shared.array(32, int32)\n    t = cuda.threadIdx.x\n    s[t] = 0\n"
+        "    cuda.syncthreads()\n    v = s[t]\n    put(s, t, n)\n    w = s[t]\n    if v != w:\n        a[0] = t\n"
+    )
+    (kernel,) = read_kernels(Source("early.py", text), lambda name: None)
+    assert check_kernel(kernel).verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+def test_a_lock_that_a_helper_may_not_have_taken_keeps_nothing() -> None:
+    text = (
+        "from numba import cuda\n@cuda.jit(device=True)\ndef take(m, skip):\n    if skip:\n        return\n"
+        "    while cuda.atomic.cas(m, 0, 0, 1) != 0:\n        pass\n    cuda.threadfence()\n"
+        "@cuda.jit\ndef f(a, m):\n    i = cuda.grid(1)\n    take(m, i > 5)\n    a[0] += i\n    cuda.threadfence()\n"
+        "    cuda.atomic.exch(m, 0, 0)\n"
+    )
+    for source, safe in ((text, False), (text.replace("i > 5", "False"), True)):
+        (kernel,) = read_kernels(Source("lock.py", source), lambda name: None)
+        assert (check_kernel(kernel).verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN) is safe

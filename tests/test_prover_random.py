@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import agreement
 from tests.agreement import agrees
-from tests.random_simt import RandomLaunch, hostile_kernels, kernels, launches
+from tests.random_simt import RandomLaunch, hostile_kernels, kernels, launches, structured_kernels
 from tilecheck.verify import overflow
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.verdict import Answer, Property, Verdict
@@ -26,6 +26,12 @@ def test_verdicts_agree_with_the_executor(text: str, chosen: list[RandomLaunch])
 @settings(max_examples=60, **common)
 @given(hostile_kernels(), st.lists(launches(hostile=True), min_size=8, max_size=8))
 def test_verdicts_agree_with_the_executor_on_big_scalars(text: str, chosen: list[RandomLaunch]) -> None:
+    agrees(text, chosen, 0.4)
+
+
+@settings(max_examples=40, **common)
+@given(structured_kernels(), st.lists(launches(), min_size=3, max_size=3))
+def test_verdicts_agree_with_the_executor_on_helpers_and_chosen_arrays(text: str, chosen: list[RandomLaunch]) -> None:
     agrees(text, chosen, 0.4)
 
 

@@ -209,15 +209,17 @@ def _solve_one(
 ) -> list[tuple[Term, Term]]:
     if left.kind == "mod" and not left.parts[1].symbols & unknown:
         inner = _linear_in(unknown, left.parts[0])
-        if inner is not None and len(inner[0]) == 1 and inner[0][0][1] is ONE:
-            return [(inner[0][0][0], mod(sub(right, inner[1]), left.parts[1]))]
-        return []
+        if inner is None or len(inner[0]) != 1 or inner[0][0][1] is not ONE:
+            return []
+        term, value = inner[0][0][0], mod(sub(right, inner[1]), left.parts[1])
+        return [(term, value)] if term.symbol is not None else _solve_one(unknown, term, value, remainders)
     if left.kind == "div" and left.parts[1].kind == "const":
         whole, divisor = left.parts[0], left.parts[1]
         remainder = remainders.get((whole, divisor), ZERO)
         return _solve_one(unknown, whole, add(mul(right, divisor), remainder), remainders)
     found = _linear_in(unknown, left)
-    if found is None or not found[0]:
+    # A quotient by what is not constant is not solved.
+    if found is None or not found[0] or (left.kind == "div" and found[0][0][0] is left):
         return []
     made: list[tuple[Term, Term]] = []
     for term, value in _mixed_radix(*found, right):

@@ -256,7 +256,7 @@ def _walk_body(run: Run, this: Loop, head: State, frame: Frame) -> None:
     run.generic_loops -= 1
     run.barrier_loops -= this.scope is not None and this.scope <= Level.BLOCK
     run.frames.pop()
-    rejoin(head, frame.continues)
+    rejoin(run, head, frame.continues)
 
 
 def _counter(run: Run, this: Loop) -> Term:

@@ -154,12 +154,17 @@ class State:
 
 @dataclass(slots=True)
 class Leave:
-    """A jump out of a construct: under `cond` (from the construct's start), with these variables and intervals."""
+    """A jump out of a construct: under `cond` (from the construct's start), with these variables, intervals and locks, and
+    with what is known of memory there.
+    """
 
     cond: Term
     env: dict[str, Value]
     tags: Tags
-    locks: frozenset[Held] = frozenset()
+    locks: frozenset[Held]
+    sealed: int
+    dirty: frozenset[Array]
+    version: int
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from tilecheck.verify.expressions import evaluate, position_list, truth_at
 from tilecheck.verify.locks import fenced, taken
 from tilecheck.verify.memory import record
 from tilecheck.verify.run import FencePoint, Frame, Leave, Run, State
+from tilecheck.verify.unroll import gather
 from tilecheck.verify.values import Array, Items, Literal_, Unknown, Value, as_int, merge, views, whole
 from tilecheck.verify.verdict import Property
 
@@ -169,7 +170,8 @@ def _innermost_loop(run: Run) -> Frame:
 
 
 def _leave(state: State, frame: Frame) -> Leave:
-    return Leave(conj(*state.path[frame.depth :], state.live), dict(state.env), state.tags, state.locks)
+    cond = conj(*state.path[frame.depth :], state.live)
+    return Leave(cond, dict(state.env), state.tags, state.locks, state.sealed, state.dirty, state.version)
 
 
 def _leave_function(run: Run, state: State, result: Value) -> None:
@@ -216,6 +218,7 @@ def _inline(run: Run, state: State, node: Inline) -> None:
     if tags is not None:
         state.tags = tags
     if frame.returns:
+        gather(run, state, frame.returns, fell=fell is not FALSE)
         told.forget_all(state)
         # Whoever returned goes on after the call; whoever an assert ended inside does not.
         returned = [neg(leave.cond) for leave in frame.returns]

@@ -49,14 +49,14 @@ def unrolled(run: Run, state: State, node: For | While, bounds: tuple[Term, Term
             state.env[node.target] = Scalar(num(positions[count]))
         execute(run, state, node.body)
         state.path = path
-        rejoin(state, frame.continues)
+        rejoin(run, state, frame.continues)
         frame.continues = []
     run.frames.pop()
     if not done:
         run.restore(kept)
         state.become(start)
         return False
-    rejoin(state, frame.breaks)
+    rejoin(run, state, frame.breaks)
     return True
 
 
@@ -68,15 +68,15 @@ def _positions(bounds: tuple[Term, Term, Term]) -> range | None:
     return positions if len(positions) <= MOST_ROUNDS else None
 
 
-def rejoin(state: State, leaves: Sequence[Leave]) -> None:
+def rejoin(run: Run, state: State, leaves: Sequence[Leave]) -> None:
     """Merge the paths that jumped here into `state`."""
     if leaves:
+        gather(run, state, leaves, fell=not state.dead)
         told.forget_all(state)
     for leave in reversed(leaves):
         if state.dead:
-            state.env, state.live, state.tags, state.locks = dict(leave.env), leave.cond, leave.tags, leave.locks
+            state.env, state.live, state.tags = dict(leave.env), leave.cond, leave.tags
             continue
-        state.locks &= leave.locks
         names = {**leave.env, **state.env}
         merged: dict[str, Value] = {}
         for name in names:
@@ -86,3 +86,13 @@ def rejoin(state: State, leaves: Sequence[Leave]) -> None:
         state.env = merged
         state.tags = phases.merged(leave.cond, leave.tags, state.tags)
         state.live = disj(state.live, leave.cond)
+
+
+def gather(run: Run, state: State, leaves: Sequence[Leave], *, fell: bool) -> None:
+    """What is known of memory and locks where all who returned go on, with those who came to the end if any `fell`."""
+    ends: list[State | Leave] = [*leaves, *([state] if fell else [])]
+    versions = {end.version for end in ends}
+    state.dirty = frozenset().union(*(end.dirty for end in ends))
+    state.locks = frozenset.intersection(*(end.locks for end in ends))
+    state.sealed = min(end.sealed for end in ends)
+    state.version = ends[0].version if len(versions) == 1 else run.new_version()

@@ -54,7 +54,9 @@ def _inputs(suspect: Suspect) -> tuple[list[Term], list[Term]]:
     """Extents and scalars that the suspect mentions, by name."""
     assert suspect.question is not None
     symbols = {
-        s for s in (*suspect.question.first, *suspect.question.second) if s.taint is Taint.INPUT and not s.boolean
+        s
+        for s in (*suspect.question.first, *suspect.question.second)
+        if s.taint is Taint.INPUT and not s.boolean and s.applied is None
     }
     launch = sorted((s for s in symbols if s.level is Level.GRID), key=lambda s: s.name)
     extents = [variable(s) for s in launch if is_extent(s)]
