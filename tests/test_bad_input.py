@@ -35,8 +35,17 @@ UNREADABLE = {
         102,
         "too many levels of indentation",
     ),
-    "endless sum": (b"import numba\nx = 1" + b" + 1" * 60_000 + b"\n", 1, "nested too deeply"),
-    "endless minus": (b"import numba\nx = " + b"-" * 60_000 + b"1\n", 1, "nested too deeply"),
+    "long sum": (b"import numba\n\nx = 1" + b" + 1" * 3_000 + b"\n", 3, "nested too deeply"),
+    "longer sum": (b"import numba\ndef f(a):\n    return a" + b" + a" * 8_000 + b"\n", 3, "nested too deeply"),
+    "endless sum": (b"import numba\ny = 1\nx = 1" + b" + 1" * 60_000 + b"\n", 3, "nested too deeply"),
+    "endless minus": (b"import numba\nx = " + b"-" * 60_000 + b"1\n", 2, "nested too deeply"),
+    "sum over lines": (b"import numba\nx = (\n1\n" + b"+ 1\n" * 5_000 + b")\ny = 1\n", 2, "nested too deeply"),
+    "long chain": (b"import numba\nx = a" + b".m(1)" * 4_000 + b"\n", 2, "nested too deeply"),
+    "endless choice": (
+        b"import numba\nif x == 0:\n    y = 0\n" + b"elif x == 1:\n    y = 1\n" * 9_000,
+        2,
+        "nested too deeply",
+    ),
 }
 
 
@@ -100,7 +109,7 @@ def test_a_file_without_kernels_is_decided_before_parsing(tmp_path: Path) -> Non
 
 def test_folders_without_python_and_loops_of_links(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("numba")
-    assert "nothing to report in 0 files" in check(str(tmp_path)).output
+    assert "nothing was checked: no Python file is left" in check(str(tmp_path)).output
     (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "self.py").symlink_to(tmp_path / "self.py")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")

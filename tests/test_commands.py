@@ -103,6 +103,40 @@ def test_audit_lists_waivers_with_their_reasons() -> None:
     assert lines[2:] == ["2 places in 1 file"]
 
 
+def test_audit_lists_what_the_configuration_switches_off() -> None:
+    assert invoke("audit").stdout == "nothing is switched off\n"
+    Path("racy.py").write_text(KERNEL.replace("x[i] = 1", "x[0] = i"))
+    assert invoke("check", "--write-baseline", "known.json").exit_code == 0
+    Path("pyproject.toml").write_text('[tool.tilecheck]\nignore = ["dropped-op"]\nbaseline = "known.json"\n')
+    assert invoke("check").exit_code == 0
+    assert invoke("audit").stdout.splitlines() == [
+        "pyproject.toml: ignore dropped-op: not reported in any file",
+        "known.json: baseline: 1 finding accepted",
+        "no comment switches anything off",
+    ]
+    Path("known.json").write_text("{")
+    assert invoke("audit").exit_code == 2
+
+
+def test_nothing_left_to_check_is_no_clean_result() -> None:
+    Path("k.py").write_text(KERNEL)
+    assert invoke("check", "--exclude", "k.py").stdout == "nothing was checked: no Python file is left of the paths\n"
+    left = invoke("check", "--select", "data-race", "--ignore", "data-race")
+    assert left.exit_code == 2
+    assert left.stderr == "tilecheck: nothing is checked: every rule that is selected is ignored too\n"
+
+
+def test_a_proof_for_the_launches_that_were_seen_says_so() -> None:
+    body = "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[cuda.threadIdx.x] = 1\n"
+    Path("k.py").write_text(body)
+    assert "inside its array: proven-given\n" in invoke("explain", "k.py::k").stdout
+    Path("run.py").write_text("import numpy as np\nfrom k import k\n\nk[1, 32](np.zeros(32))\n")
+    assert "inside its array: proven for the launch at run.py:4\n" in invoke("explain", "k.py::k").stdout
+    shown = json.loads(invoke("explain", "k.py::k", "--format", "json").stdout)
+    (listed,) = json.loads(invoke("check", "--format", "json").stdout)["kernels"]
+    assert shown["launches"] == listed["launches"] == [{"path": "run.py", "line": 4}]
+
+
 PRODUCT = """import tilecheck as tc
 from tilecheck import Dim, Mut, Shared, Tensor, f16, f32
 

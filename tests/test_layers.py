@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # From the bottom up. Rooms on one line are neighbours: they may know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("diagnostic", "edit", "stack"),
+    ("diagnostic", "edit", "spread", "stack"),
     ("surface",),
     ("ir",),
     ("ops", "checked"),

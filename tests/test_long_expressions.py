@@ -10,6 +10,7 @@ from tests.test_prover import report
 from tilecheck import stack
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.check import analyse
+from tilecheck.frontend import fold as fold_module
 from tilecheck.frontend import numba_build
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
@@ -51,6 +52,43 @@ def test_a_long_sum_of_host_code_is_computed_once(monkeypatch: pytest.MonkeyPatc
     text = f"from numba import cuda\nimport numpy as np\n\n{kernel}\n\ndef main(m):\n    n = {sum_}\n    k[1, 1](np.ones(n))\n"
     analyse(Source("host.py", text), Modules(), Options())
     assert TERMS <= calls < 3 * TERMS
+
+
+CHAINS = {
+    "a builder": ("a", ".m(1)"),
+    "a table": ("df", ".assign(x=lambda d: d.a).query('a > 1')"),
+    "columns": ("pl.scan('x')", ".filter(pl.col('a') > 1).select(b=pl.col('c').sum())"),
+    "arguments that are chains": ("a", ".m(b.n(1).o(2).p(3))"),
+    "arrays": ("np.zeros(3)", ".reshape(3)"),
+    "generators": ("", "sum(y for y in "),
+}
+PLACES = {
+    "a module": "x = {}\n",
+    "a function": "def f(a, df, pl, b):\n    return {}\n",
+    "a kernel": "@cuda.jit\ndef f(a, df, pl, b):\n    a[0] = {}\n",
+}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+@pytest.mark.parametrize("root, link", CHAINS.values(), ids=CHAINS.keys())
+def test_each_link_of_a_chain_is_evaluated_a_few_times(
+    root: str, link: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that is evaluated twice doubles the work of all the links before it: at 40 links nothing ends."""
+    calls = 0
+    call_of = fold_module.fold_call
+
+    def counted(*args: object) -> object:
+        nonlocal calls
+        calls += 1
+        assert calls < 200 * TERMS, "the work grows faster than with the square of the links"
+        return call_of(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fold_module, "fold_call", counted)
+    chain = root + link * (TERMS // 2) if root else link * (TERMS // 2) + "a" + ")" * (TERMS // 2)
+    text = f"from numba import cuda\nimport numpy as np\n\n{place.format(chain)}"
+    checked = analyse(Source("chain.py", text), Modules(), Options(budget=2.0))
+    assert not checked.faults
 
 
 BODIES = {

@@ -146,6 +146,7 @@ def test_replays_on_one_stream_get_a_seat() -> None:
     k.plus(z.partition(8), x, x).sync()
 
 
+@pytest.mark.cpu
 def test_a_replay_of_a_seat_is_one_call_of_the_driver() -> None:
     with on_paper() as driver:
         stream, z, x = tc.Stream(), tc.zeros(32), tc.ones(32)

@@ -282,6 +282,7 @@ def test_a_run_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp
 # ---- the interpreter as the reference
 
 
+@pytest.mark.cpu
 def test_without_expected_the_interpreter_says_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     # Kernels of the driver on paper compute nothing, so copying ones is wrong, and copying zeros right. Nothing is timed.
     monkeypatch.setattr(tune, "do_bench", lambda timed: Timing((1.0,)))
@@ -300,6 +301,7 @@ def test_without_expected_the_interpreter_says_what_is_right(monkeypatch: pytest
     assert tune_move(tc.zeros(64), tc.ones(64)).gate == "the first configuration that ran"
 
 
+@pytest.mark.cpu
 def test_the_interpreter_works_on_clones() -> None:
     with on_paper():
         z = tc.ones(64)

@@ -36,6 +36,8 @@ class Input:
     path: str
     data: bytes | None
     problem: str = ""
+    # A folder of which nobody knows what it holds: there is more to check than was checked.
+    folder: bool = False
 
 
 def read_inputs(paths: Sequence[str], named: Collection[str] = ()) -> Iterator[Input]:
@@ -47,6 +49,10 @@ def read_inputs(paths: Sequence[str], named: Collection[str] = ()) -> Iterator[I
     held: list[str] = []
     for path in paths:
         try:
+            if os.path.isdir(path):
+                why = "this folder may not be listed, so nothing in it was checked"
+                kept[path] = Input(path, None, why, folder=True)
+                continue
             if not os.path.isfile(path):
                 os.stat(path)
                 kept[path] = Input(path, None, "not a regular file")
@@ -161,7 +167,7 @@ def run(
     with contextlib.closing(_checked(work, data, launchers, reached, options, jobs)) as answers:
         for (n, key), (result, asked) in zip(todo, answers, strict=True):
             results[n] = result
-            if cache is not None:
+            if cache is not None and not result.unfinished:
                 cache.put(key, result, asked)
             progress(len(results), len(inputs))
     return [results[n] for n in range(len(inputs))]
@@ -199,44 +205,25 @@ def _checked(
                 answer = worker.check(item, _of(item.path, shown), reached.get(item.path, frozenset()))
                 yield _with_asked(answer, shown, launchers.get(item.path, ()))
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from tilecheck.spread import Processes
 
-    pool = ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn"), _start_worker, (options,))
-    finished = False
-    try:
-        with _shielded():
-            found = pool.map(_launches_in_worker, others, [data[path] for path in others])
-        shown = dict(zip(others, found, strict=True))
-        with _shielded():
-            theirs = [_of(item.path, shown) for item in todo]
-            answers = pool.map(_check_in_worker, todo, theirs, [reached.get(i.path, frozenset()) for i in todo])
-        for item, answer in zip(todo, answers, strict=True):
-            yield _with_asked(answer, shown, launchers.get(item.path, ()))
-        finished = True
-    finally:
-        if not finished:
-            # Interrupted: nobody waits for the proofs under way.
-            for process in multiprocessing.active_children():
-                process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
+    with Processes(min(jobs, len(todo)), _start_worker, options) as processes:
+        found = processes.spread(_launches_in_worker, [(path, data[path]) for path in others])
+        shown = {path: ((), {}) if seen is None else seen for path, seen in zip(others, found, strict=True)}
+        calls = [(item, _of(item.path, shown), reached.get(item.path, frozenset())) for item in todo]
+        for item, got in zip(todo, processes.spread(_check_in_worker, calls), strict=True):
+            if got is None:
+                yield _lost(item, options), {}
+            else:
+                yield _with_asked(got, shown, launchers.get(item.path, ()))
 
 
-@contextlib.contextmanager
-def _shielded() -> Iterator[None]:
-    """Processes that are started here never see the SIGINT that a terminal sends to all; this one does, afterwards."""
-    if sys.platform == "win32":
-        yield
-        return
-    from multiprocessing.resource_tracker import ensure_running
+def _lost(item: Input, options: Options) -> FileResult:
+    """The result of a file whose process ended while it was checked, twice."""
+    from tilecheck.check import unreadable
 
-    # Its start unblocks SIGINT.
-    ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    why = "not checked: the process that checked it was ended, by a lack of memory or a crash"
+    return replace(unreadable(item.path, options, why), unfinished=True)
 
 
 # The launches of one file, and the imports they rest on.
@@ -280,7 +267,7 @@ class _Worker:
         from tilecheck.modules import Modules
 
         if item.data is None:
-            return unreadable(item.path, self._options, item.problem), {}
+            return replace(unreadable(item.path, self._options, item.problem), unfinished=item.folder), {}
         modules = Modules((os.curdir,))
         return check_bytes(item.path, item.data, modules, self._options, elsewhere, listed), modules.asked
 

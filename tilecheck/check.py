@@ -283,7 +283,8 @@ def _no_host(source: Source, lost: list[Fault], why: str) -> HostReport:
 
 def _simt(kernel: Kernel, shown: Sequence[Launch], options: Options) -> SimtReport:
     check = verdicts.prove if options.stored else check_kernel
-    return check(kernel, launches_of(kernel, shown), budget=options.budget)
+    launches = launches_of(kernel, shown)
+    return replace(check(kernel, launches, budget=options.budget), launched=tuple(each.span for each in launches))
 
 
 def _tile_unknown(kernel: Kernel, why: str) -> TileReport:

@@ -24,7 +24,8 @@ class BadPath(Exception):
 def discover(paths: Sequence[str], exclude: Sequence[str] = (), root: Path | None = None) -> list[str]:
     """The Python files named by `paths` or below the folders among them, sorted. Raises `BadPath`.
 
-    A file that is named outright is taken whatever it is called. `exclude` are glob patterns, matched against the path
+    A file that is named outright is taken whatever it is called; a folder that may not be listed stands for what it
+    holds. `exclude` are glob patterns, matched against the path
     relative to `root` (default: the current folder), against each folder above it, and against the bare name.
     """
     base = os.path.abspath(root or os.curdir)
@@ -51,6 +52,8 @@ def _walk(folder: str, exclude: Sequence[str], base: str) -> Iterator[str]:
         try:
             entries = sorted(os.scandir(current), key=lambda entry: entry.name)
         except OSError:
+            # Reading it says that nothing in it is checked.
+            yield current
             continue
         if any(entry.name == "pyvenv.cfg" for entry in entries):
             continue

@@ -91,7 +91,7 @@ def _tensor(launch: Launch, param: TensorParam, arg: LaunchArg) -> Iterator[Faul
             rule, wants = "launch-contract", f"`{param.name}` of `{name}` is `Mut`"
             what, way_out = "a partition with a map", "leave out `.map(...)`, or make the parameter `Mapped`"
         case Array(library="numpy"):
-            what, way_out = "a NumPy array", "copy it to the device: `tc.asarray(...)`"
+            what, way_out = "a NumPy array", _copied(text, param)
         case Op():
             what, way_out = "an op", "chain it: `op.then(lambda value: ...)`"
         case Handle(kind="running"):
@@ -103,6 +103,15 @@ def _tensor(launch: Launch, param: TensorParam, arg: LaunchArg) -> Iterator[Faul
         case _:
             return
     yield Fault(rule, f"{text} is {what}, but {wants}", arg.expr.span, None, declared(launch, param), way_out)
+
+
+def _copied(text: str, param: TensorParam) -> str:
+    """The call that makes of a NumPy array what `param` takes: NumPy's own dtype would be the next error."""
+    dtype = f", tc.{param.dtype}" if param.dtype is not None else ""
+    made = f"tc.asarray({text.strip('`')}{dtype})"
+    if param.access in (Access.MUT, Access.MAPPED):
+        return f"copy it to the device, `device = {made}`, and pass `device.partition(...)`"
+    return f"copy it to the device: `{made}`"
 
 
 def _is_array(launch: Launch, param: TensorParam) -> bool:

@@ -98,7 +98,7 @@ def command(
             raise CannotRun(str(error)) from None
     _print(form, results, lines_of, _Counts(files, accepted, fixed))
     failed = any(found.severity != "note" for result in results for found in result.diagnostics)
-    ctx.exit(1 if failed else 0)
+    ctx.exit(2 if any(result.unfinished for result in results) else 1 if failed else 0)
 
 
 def configured() -> Config:
@@ -123,7 +123,10 @@ def _rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> frozenset[str] |
     for name in (*select, *ignore):
         if name not in known:
             raise CannotRun(f"there is no rule `{name}`; `tilecheck rules` lists them")
-    return frozenset(select or known) - frozenset(ignore)
+    left = frozenset(select or known) - frozenset(ignore)
+    if not left:
+        raise CannotRun("nothing is checked: every rule that is selected is ignored too")
+    return left
 
 
 def files_of(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -> list[str]:
@@ -302,6 +305,9 @@ def _print_text(results: Sequence[FileResult], lines_of: Callable[[str], Sequenc
         (sum(result.suppressed for result in results), "allowed by comments"),
         (counts.accepted, "in the baseline"),
     ]
+    if not counts.files:
+        terminal.write("nothing was checked: no Python file is left of the paths")
+        return
     words = [", ".join(listed) or "nothing to report"]
     words.append(f" in {counted(counts.files, 'file')} with {counted(kernels, 'kernel')}")
     words += [f", {number} {what}" for number, what in extra if number]

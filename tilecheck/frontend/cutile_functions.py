@@ -260,15 +260,18 @@ class TileFunctions(TileShapes):
             return self.unread_call(f"ct.{name}", node, span)
         return self._tile_function(name, self._operands(name, node, 0), node, span)
 
-    def unread_call(self, name: str, node: cst.Call, span: Span, lacks: str | None = None) -> Expr:
+    def unread_call(
+        self, name: str, node: cst.Call, span: Span, lacks: str | None = None, *, receiver: Expr | None = None
+    ) -> Expr:
         """A call that could not be read; what it may touch are its arguments, the arrays behind views included.
 
         `lacks` is the argument that it should have been given.
         """
-        nodes = [argument.value for argument in node.args]
-        if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
-            nodes.append(node.func.value)
-        values = [self.array(at) for at in nodes]
+        values = [self.array(argument.value) for argument in node.args]
+        if receiver is not None:
+            values.append(receiver)
+        elif isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
+            values.append(self.array(node.func.value))
         views = [self.view_value(value) for value in values]
         touched = [value if view is None else view.array for value, view in zip(values, views, strict=True)]
         why = "which could not be read" if lacks is None else f"without its argument `{lacks}`"

@@ -143,8 +143,8 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
                 elif isinstance(item, tuple | list):
                     items += item
                 else:
-                    rest = (fold(other.value, lookup, call) for other in elements if other is not element)
-                    return UNKNOWN if call is None else made_of(item, *rest)
+                    rest = (fold(other.value, lookup, call) for other in elements[elements.index(element) + 1 :])
+                    return UNKNOWN if call is None else made_of(item, *items, *rest)
             return items if isinstance(node, cst.List) else tuple(items)
         case cst.Dict(elements=entries):
             return _dict(entries, lookup, call)
@@ -191,14 +191,18 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
             return fold(body if chosen else orelse, lookup, call)
         case cst.ListComp(elt=element, for_in=loop) | cst.GeneratorExp(elt=element, for_in=loop) if call is None:
             return _comprehension(element, loop, lookup)
-        case cst.Subscript(value=base, slice=elements):
-            owner = fold(base, lookup, call)
-            index = [_index(element.slice, lookup, call) for element in elements]
-            got = _subscript(owner, index)
-            return unknown_item(owner, index) if got is UNKNOWN and call is not None else got
+        case cst.Subscript(value=base):
+            return item_of(fold(base, lookup, call), node, lookup, call)
         case cst.Call():
             return fold_call(node, lookup) if call is None else call(node)
     return UNKNOWN if call is None else call(node)
+
+
+def item_of(owner: object, node: cst.Subscript, lookup: Lookup, call: CallHook | None) -> object:
+    """The value of the subscript `node` of something worth `owner`."""
+    index = [_index(element.slice, lookup, call) for element in node.slice]
+    got = _subscript(owner, index)
+    return unknown_item(owner, index) if got is UNKNOWN and call is not None else got
 
 
 def _dict(entries: Sequence[cst.BaseDictElement], lookup: Lookup, call: CallHook | None) -> object:
@@ -260,21 +264,26 @@ def _joins(op: type[cst.BaseBinaryOp], left: object, right: object) -> bool:
     return op is cst.Add and isinstance(left, tuple | list) and type(left) is type(right)
 
 
-def fold_call(node: cst.Call, lookup: Lookup, call: CallHook | None = None) -> object:
+def fold_call(node: cst.Call, lookup: Lookup) -> object:
     """The value of a call of a known pure function, an array constructor or a dtype."""
-    function = fold(node.func, lookup, call)
+    # What a method is called on is folded once: a chain of methods is as deep as it is long.
+    owner: object = None
+    match node.func:
+        case cst.Attribute(value=base, attr=cst.Name(value=name)):
+            owner = fold(base, lookup)
+            function = attribute_of(owner, name)
+        case _:
+            name = ""
+            function = fold(node.func, lookup)
+    if not isinstance(function, Ref) and not isinstance(owner, HostArray):
+        return UNKNOWN
     if any(argument.star for argument in node.args):
         return UNKNOWN
-    args = [fold(argument.value, lookup, call) for argument in node.args if argument.keyword is None]
-    kwargs = {a.keyword.value: fold(a.value, lookup, call) for a in node.args if a.keyword is not None}
-    if isinstance(node.func, cst.Attribute) and not isinstance(function, Ref):
-        owner = fold(node.func.value, lookup, call)
-        if isinstance(owner, HostArray):
-            return array_method(owner, node.func.attr.value, args, kwargs)
-        return UNKNOWN
-    if not isinstance(function, Ref):
-        return UNKNOWN
-    return call_ref(function, args, kwargs)
+    args = [fold(argument.value, lookup) for argument in node.args if argument.keyword is None]
+    kwargs = {a.keyword.value: fold(a.value, lookup) for a in node.args if a.keyword is not None}
+    if isinstance(function, Ref):
+        return call_ref(function, args, kwargs)
+    return array_method(owner, name, args, kwargs) if isinstance(owner, HostArray) else UNKNOWN
 
 
 def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> object:

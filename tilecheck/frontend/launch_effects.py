@@ -257,13 +257,12 @@ def mentioned(node: cst.CSTNode) -> set[str]:
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """`node` and all that stands below it, without names of attributes and keywords."""
-    yield node
-    for child in parts(node):
-        aside = (isinstance(node, cst.Attribute) and child is node.attr) or (
-            isinstance(node, cst.Arg) and child is node.keyword
-        )
-        if not aside:
-            yield from walk(child)
+    stack = [node]
+    while stack:
+        at = stack.pop()
+        yield at
+        aside = at.attr if isinstance(at, cst.Attribute) else at.keyword if isinstance(at, cst.Arg) else None
+        stack += reversed([child for child in parts(at) if child is not aside])
 
 
 def bound_by_expressions(node: cst.CSTNode) -> set[str]:

@@ -118,11 +118,8 @@ class HostKernels(HostCounters):
             value = value.function
         return value if isinstance(value, FunctionValue) and self.kernel_of(value) is not None else None
 
-    def configured(self, node: cst.Subscript) -> Configured | None:
-        base = self.value(node.value)
-        kernel = self.kernel(base)
-        if kernel is None:
-            return None
+    def configured(self, kernel: FunctionValue, node: cst.Subscript) -> Configured:
+        """What `kernel[grid, block]` gives."""
         elements = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
         values: list[object]
         if len(elements) == 1 and not isinstance(elements[0], cst.Tuple):

@@ -12,8 +12,9 @@ from dataclasses import replace
 import libcst as cst
 
 from tilecheck.frontend.attributes import attribute_of, holds_what_it_is_given, lineage
-from tilecheck.frontend.fold import call_ref, fold
+from tilecheck.frontend.fold import call_ref, fold, item_of
 from tilecheck.frontend.host_arrays import array_method
+from tilecheck.frontend.launch_counters import LeftBy
 from tilecheck.frontend.launch_effects import (
     READING_BUILTINS,
     Effect,
@@ -25,7 +26,7 @@ from tilecheck.frontend.launch_effects import (
     outcome,
     walk,
 )
-from tilecheck.frontend.launch_kernels import HostKernels
+from tilecheck.frontend.launch_kernels import HostKernels, KernelOf
 from tilecheck.frontend.launch_objects import Configured, Contracted, Cut, Op
 from tilecheck.frontend.scopes import (
     UNKNOWN,
@@ -35,7 +36,9 @@ from tilecheck.frontend.scopes import (
     Method,
     Parent,
     Ref,
+    Resolve,
 )
+from tilecheck.frontend.source import Source
 from tilecheck.ir.host_array import Derived, HostArray, Stranger
 
 _MOST_ROUNDS = 1024
@@ -45,6 +48,11 @@ _REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec"})
 
 class HostValues(HostKernels):
     """What expressions are worth in the state of a run."""
+
+    def __init__(self, source: Source, resolve: Resolve, kernel_of: KernelOf, left_by: LeftBy) -> None:
+        super().__init__(source, resolve, kernel_of, left_by)
+        # Expressions without `:=`, so that the links of a chain are not searched for it again and again.
+        self._binding_nothing: set[cst.CSTNode] = set()
 
     @abstractmethod
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
@@ -58,12 +66,16 @@ class HostValues(HostKernels):
 
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
+        if node not in self._binding_nothing:
+            bound = bound_by_expressions(node)
+            self.here.names.update(dict.fromkeys(bound, UNKNOWN))
+            if not bound:
+                self._binding_nothing.update(walk(node))
         if isinstance(node, cst.Subscript):
-            configured = self.configured(node)
-            if configured is not None:
-                return configured
-        for name in bound_by_expressions(node):
-            self.here.names[name] = UNKNOWN
+            owner = self.value(node.value)
+            kernel = self.kernel(owner)
+            found = item_of(owner, node, self.lookup, self._beyond) if kernel is None else self.configured(kernel, node)
+            return self.fresh(found)
         return self.fresh(fold(node, self.lookup, self._beyond))
 
     # ---- calls
@@ -82,22 +94,28 @@ class HostValues(HostKernels):
             read = attribute_of(owner, node.attr.value)
             return self.call_function(read.function, [read.owner], {}) if isinstance(read, Method) else made_of(owner)
         if isinstance(node, cst.ListComp | cst.GeneratorExp):
-            items = self._comprehension(node)
+            over = self.value(node.for_in.iter)
+            items = self._comprehension(node, over)
             if items is not None:
                 return items
+            return self._loosely(node, over)
         if isinstance(node, cst.NamedExpr):
             made = made_of(self.value(node.value))
             if isinstance(node.target, cst.Name):
                 self.here.names[node.target.value] = made
             return made
-        inner = self._once(node)
+        return self._loosely(node)
+
+    def _loosely(self, node: cst.BaseExpression, over: object = None) -> object:
+        """The value of an expression whose parts run any number of times; `over` is what a comprehension runs over."""
+        inner = self._once(node, over)
         values = [self.lookup(name) for name in sorted(mentioned(node))]
         if any(self._opaque(at) for at in walk(node)):
             self.disturb(*values)
             values = [self.lookup(name) for name in sorted(mentioned(node))]
         return made_of(*values, *inner)
 
-    def _once(self, node: cst.BaseExpression) -> list[object]:
+    def _once(self, node: cst.BaseExpression, over: object) -> list[object]:
         """The values of the parts of `node` that may be evaluated any number of times, for the launches in them."""
         outside = dict(self.here.names)
         made: list[object] = []
@@ -115,7 +133,8 @@ class HostValues(HostKernels):
             case cst.ListComp() | cst.GeneratorExp() | cst.SetComp() | cst.DictComp():
                 loop: cst.CompFor | None = node.for_in
                 while loop is not None:
-                    self.store(loop.target, any_item(self.value(loop.iter)))
+                    known = over is not None and loop is node.for_in
+                    self.store(loop.target, any_item(over if known else self.value(loop.iter)))
                     made += [self.value(condition.test) for condition in loop.ifs]
                     loop = loop.inner_for_in
                 made += [
@@ -140,12 +159,11 @@ class HostValues(HostKernels):
             return Ref(f"builtins.{node.value}") if self.is_builtin(node.value) else UNKNOWN
         return found
 
-    def _comprehension(self, node: cst.ListComp | cst.GeneratorExp) -> list[object] | None:
-        """A list over one plain sequence; None with conditions, nesting, or a sequence that is not known."""
+    def _comprehension(self, node: cst.ListComp | cst.GeneratorExp, items: object) -> list[object] | None:
+        """A list over the plain sequence `items`; None with conditions, nesting, or if the sequence is not known."""
         loop = node.for_in
         if loop.ifs or loop.inner_for_in is not None or not isinstance(loop.target, cst.Name):
             return None
-        items = self.value(loop.iter)
         if not isinstance(items, range | list | tuple) or len(items) > _MOST_ROUNDS:
             return None
         outside = dict(self.here.names)

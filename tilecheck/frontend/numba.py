@@ -131,18 +131,12 @@ def decorated(scope: Scope, node: cst.FunctionDef) -> Iterator[Found]:
 def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
     """`cuda.jit(f)`, `cuda.jit(sig, f)` and `cuda.jit(...)(f)`, wherever they stand."""
     assert isinstance(node, cst.Call)
-    options: dict[str, object] = {}
-    types: tuple[ArgType, ...] | None = None
-    if isinstance(node.func, cst.Call):
-        track = _jit(fold(node.func.func, scope.lookup))
-        if track is None:
-            return
-        options, types = options_of(node.func, scope.lookup)
-    else:
-        track = _jit(fold(node.func, scope.lookup))
-        if track is None:
-            return
-        options, types = options_of(node, scope.lookup)
+    configured = node.func if isinstance(node.func, cst.Call) else node
+    # Results have no `jit`; folding them at each link of a chain takes quadratic time.
+    track = None if _of_result(configured.func) else _jit(fold(configured.func, scope.lookup))
+    if track is None:
+        return
+    options, types = options_of(configured, scope.lookup)
     for argument in node.args:
         if argument.keyword is None or argument.keyword.value == "func_or_sig":
             value = fold(argument.value, scope.lookup)
@@ -150,6 +144,13 @@ def _called(scope: Scope, node: cst.CSTNode) -> Iterator[Found]:
                 yield _found(value, track, options, types)
             elif types is None:
                 types = signature_node(argument.value, scope.lookup)
+
+
+def _of_result(node: cst.BaseExpression) -> bool:
+    """Whether `node` is what a call or an operator gives, or an attribute or item of it."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    return isinstance(node, cst.Call | cst.BinaryOperation)
 
 
 def _found(

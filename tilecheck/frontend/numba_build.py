@@ -145,7 +145,7 @@ class Builder:
         self.dims: dict[str, DimDecl] = {}
         self.known: dict[str, Expr] = {}
         # What the operations of the statement at hand are worth, by call and node: long sums are folded once.
-        self.folded: dict[tuple[str, cst.BinaryOperation], object] = {}
+        self.folded: dict[tuple[str, cst.BaseExpression], object] = {}
         self.array_names: set[str] = set()
         self.params: dict[str, Param] = {}
         self._prelude: list[Stmt] = []
@@ -186,12 +186,21 @@ class Builder:
 
     def static(self, node: cst.BaseExpression) -> object:
         """The constant that `node` is worth; variables are unknown unless they only name a static thing."""
-        if not isinstance(node, cst.BinaryOperation):
+        if not isinstance(node, cst.BinaryOperation | cst.Attribute | cst.Call):
             return fold(node, self._static_name)
         key = (self.frame.prefix, node)
         if key not in self.folded:
-            self.folded[key] = binary(type(node.operator), self.static(node.left), self.static(node.right))
+            self.folded[key] = self._folded(node)
         return self.folded[key]
+
+    def _folded(self, node: cst.BinaryOperation | cst.Attribute | cst.Call) -> object:
+        """A chain of operators or methods is worth what its parts are, which are asked for too."""
+        match node:
+            case cst.BinaryOperation(left=left, operator=op, right=right):
+                return binary(type(op), self.static(left), self.static(right))
+            case cst.Attribute(value=base) | cst.Call(func=base) if self.static(base) is UNKNOWN:
+                return UNKNOWN
+        return fold(node, self._static_name)
 
     def _static_name(self, name: str) -> object:
         frame: Frame | None = self.frame

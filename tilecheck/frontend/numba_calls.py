@@ -99,8 +99,13 @@ class Calls(Expressions):
         return self.unread_call(self.source_text(node.func), node, span)
 
     def source_text(self, node: cst.CSTNode) -> str:
-        """The text of `node`, for messages."""
-        text = self.frame.scope.source.module.code_for_node(node).strip()
+        """The text of `node`, for messages. It is cut out of the file: printing each link of a chain takes quadratic time."""
+        at = self.span(node)
+        lines = self.frame.scope.source.lines[at.line - 1 : min(at.end_line, at.line + 3)]
+        if at.end_line < at.line + 3:
+            lines[-1] = lines[-1][: at.end_column - 1]
+        lines[0] = lines[0][at.column - 1 :]
+        text = " ".join(" ".join(lines).split())
         return text if len(text) <= 60 else text[:57] + "..."
 
     # ---- arguments
@@ -124,10 +129,12 @@ class Calls(Expressions):
                 place += 1
         return given
 
-    def unread_call(self, name: str, node: cst.Call, span: Span) -> Expr:
-        """A call of something that could not be read."""
+    def unread_call(self, name: str, node: cst.Call, span: Span, *, receiver: Expr | None = None) -> Expr:
+        """A call of something that could not be read; `receiver` is what a method is called on, if lowered before."""
         values = [self.array(a.value) for a in node.args]
-        if isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
+        if receiver is not None:
+            values.append(receiver)
+        elif isinstance(node.func, cst.Attribute) and not isinstance(self.static(node.func.value), Ref):
             values.append(self.array(node.func.value))
         barrier = not name.startswith(_WITHOUT_BARRIERS)
         names, elements = handed(*values)
@@ -224,7 +231,7 @@ class Calls(Expressions):
             return OpCall(name, (receiver, *self.arguments(node)), span=span)
         if name == "item" and len(node.args) == 1:
             return Load(receiver, tuple(self.arguments(node)), span=span)
-        return self.unread_call(self.source_text(func), node, span)
+        return self.unread_call(self.source_text(func), node, span, receiver=receiver)
 
     # ---- numba.cuda
 

@@ -16,6 +16,8 @@ _WORDS = {
     "shared-initialised": "shared memory is written before it is read",
 }
 
+_MOST_PLACES = 4
+
 # The rungs of `docs/bounds.md`, by name; a test compares the two.
 RUNGS = {
     "provenance": "the index comes from the partition itself",
@@ -54,7 +56,7 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
         yield f"  {line}"
     for name, shown in kernel.verdicts.items():
         yield ""
-        yield f"{_WORDS.get(name, name)}: {shown.verdict}"
+        yield f"{_WORDS.get(name, name)}: {shown.verdict}{_scope(kernel, shown)}"
         yield from _because(shown)
     if kernel.accesses:
         yield ""
@@ -77,6 +79,16 @@ def _kernel_lines(kernel: KernelSummary) -> Iterator[str]:
     if kernel.compiler:
         yield ""
         yield f"compiled on a GPU by {kernel.compiler}"
+
+
+def _scope(kernel: KernelSummary, shown: Shown) -> str:
+    """What launches a proof holds for, if not for all."""
+    if not kernel.launches or not shown.verdict.startswith("proven"):
+        return ""
+    places = [f"{path}:{line}" for path, line in kernel.launches]
+    more = len(places) - _MOST_PLACES
+    listed = [*places[:_MOST_PLACES], *([f"{more} more"] if more > 0 else [])]
+    return f" for the launch{'es' if len(places) > 1 else ''} at {', '.join(listed)}"
 
 
 def proof_page(notes: Sequence[str], barriers: Sequence[str]) -> str:

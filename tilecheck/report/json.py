@@ -4,7 +4,8 @@
 
 A diagnostic has `path line column end_line end_column rule severity message kernel labels[{line, column, text}] help`
 and, if refuted, `witness{launch, threads, array, index, lines}`; a label in another file has its `path`, and `notes`
-are there when a finding has some. A kernel has `path line name track assumptions verdicts`; a tile kernel `accesses`.
+are there when a finding has some. A kernel has `path line name track assumptions verdicts`; a tile kernel `accesses`. A kernel with `launches[{path, line}]` has its
+verdicts for those launches alone.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
             for name, shown in kernel.verdicts.items()
         },
     }
+    if kernel.launches:
+        values["launches"] = [{"path": path, "line": line} for path, line in kernel.launches]
     if kernel.track == "tile":
         values["accesses"] = [
             {"line": access.line, "array": access.array, "axis": access.axis, "rung": access.rung}

@@ -50,6 +50,8 @@ class KernelSummary:
     dtypes: tuple[str, ...] = ()
     # Which compiler a tile kernel gets on a GPU, and why.
     compiler: str = ""
+    # The launches that the verdicts hold for, as `(path, line)`; none if they hold for every launch.
+    launches: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,15 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """One file, checked. `suppressed` counts the findings that an allow comment silenced."""
+    """One file, checked. `suppressed` counts the findings that an allow comment silenced; `unfinished` says that the
+    checker could not do its work: the process ended, or a folder may not be listed.
+    """
 
     path: str
     diagnostics: tuple[Diagnostic, ...] = ()
     kernels: tuple[KernelSummary, ...] = ()
     suppressed: int = 0
+    unfinished: bool = False
 
     def with_findings(self, keep: tuple[Diagnostic, ...]) -> FileResult:
         """The same result with `keep` as its findings."""
@@ -89,6 +94,7 @@ def unpack(values: Mapping[str, Any]) -> FileResult:
         tuple(_diagnostic(item) for item in values["diagnostics"]),
         tuple(_kernel(item) for item in values["kernels"]),
         values["suppressed"],
+        values["unfinished"],
     )
 
 
@@ -130,4 +136,5 @@ def _kernel(values: Mapping[str, Any]) -> KernelSummary:
         tuple(values["ragged"]),
         tuple(values["dtypes"]),
         values["compiler"],
+        tuple((path, line) for path, line in values["launches"]),
     )

@@ -26,7 +26,8 @@ def _each(checked: Checked) -> Iterator[KernelSummary]:
         summary = _summary(tile.kernel, (), tile.verdicts, accesses)
         yield replace(summary, ragged=ragged, dtypes=shown_dtypes(tile.kernel), compiler=compiler)
     for simt in checked.simt:
-        yield _summary(simt.kernel, simt.assumptions, simt.verdicts)
+        at = tuple(sorted({(span.path, span.line) for span in simt.launched}))
+        yield replace(_summary(simt.kernel, simt.assumptions, simt.verdicts), launches=at)
 
 
 def _summary(

@@ -93,6 +93,8 @@ class SimtReport:
     together: tuple[Together, ...] = ()
     # What the assumptions say of the elements that array parameters hold at the start, in the grammar of `requires`.
     starts: tuple[str, ...] = ()
+    # The launches that the verdicts hold for; without any they hold for all that keep the assumptions.
+    launched: tuple[Span, ...] = ()
 
     @property
     def annotated(self) -> bool:
