@@ -312,7 +312,7 @@ def test_paths_that_are_not_followed_are_named() -> None:
         branches.append(flow.Branch(((op,), (flow.Make(name, Site(Kind.OTHER, name, at), span=at),)), span=at))
     many: Block = (*branches, *(flow.Finish(name, span=at) for name in "abcdefg"))
     solution = solve(Flow("f", many))
-    assert solution.left_out == "more than 64 pasts meet at one point" and not solution.dropped
+    assert solution.left_out == "its branches combine in more than 64 ways" and not solution.dropped
     with patch.object(solver, "MOST_STATES", 4096):
         assert solve(Flow("f", many)).left_out is None
         with patch.object(solver, "MOST_STEPS", 100):

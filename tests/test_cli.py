@@ -173,7 +173,7 @@ def test_a_function_with_too_many_paths_is_named_in_a_note() -> None:
     write("many.py", "import tilecheck as tc\n\ndef main(flags):\n    x = tc.ones(8)\n" + "\n".join(body) + "\n")
     result = check()
     assert result.exit_code == 0
-    assert "some paths through `main` were not followed: more than 64 pasts meet at one point" in result.stdout
+    assert "some paths through `main` were not followed: its branches combine in more than 64 ways" in result.stdout
     (found,) = as_json()["diagnostics"]
     assert (found["rule"], found["severity"], found["line"]) == ("unproven", "note", 3)
 

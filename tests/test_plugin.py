@@ -198,6 +198,28 @@ def main() -> None:
     ]
 
 
+def test_who_may_write_alone_may_let_many_write(checked: Checked) -> None:
+    text = """
+import tilecheck as tc
+from tilecheck import Atomic, Dim, Dyn, Mut, Owned, Shared, Tensor, f32, i32
+class B(Dim): ...
+@tc.kernel
+def count(h: Tensor[Atomic, i32, Dyn], x: Tensor[Shared, i32, B]) -> None:
+    h.atomic_add(x.partition(B)[0], 1)
+def given(h: Tensor[Mut, i32, Dyn], loose: Tensor[Mut], own: Tensor[Owned, i32, Dyn], x: Tensor[Shared, i32, Dyn]) -> None:
+    count(h, x).with_grid(1).sync()
+    count(h=loose, x=x).with_grid(1).sync()
+    count(own, x).with_grid(1).sync()
+def shared(h: Tensor[Shared, i32, Dyn], x: Tensor[Shared, i32, Dyn]) -> None:
+    count(h, x).with_grid(1).sync()
+@tc.kernel
+def alone(h: Tensor[Mut, i32, B]) -> None:
+    h.atomic_add(tc.arange(B), 1)
+"""
+    found = [int(line.split(":")[1]) for line in checked(text)[0].splitlines() if ": error: " in line]
+    assert set(found) == {13, 16}
+
+
 def test_random_edits_never_crash_mypy(tmp_path: Path) -> None:
     assert fuzz_plugin.run(60, 7, tmp_path) == []
 

@@ -222,13 +222,8 @@ def keyword(node: ir.Call, name: str, at: int | None = None) -> ir.Expr | None:
 
 def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Operand:
     given = [low.read(arg.value).value for arg in node.args]
-    if low.where == "scope" and full != "tilecheck.from_dlpack":
-        low.fault(
-            "capture",
-            f"`{spell(node)}` makes memory inside a graph scope",
-            node.span,
-            "make it before the scope: a replay would not make it again",
-        )
+    if full != "tilecheck.from_dlpack":
+        low.make_in_scope(node)
     maker = full.removeprefix("tilecheck.")
     dtype_expr = keyword(node, "dtype")
     short = (canonical(dtype_expr) or "").removeprefix("tilecheck.")

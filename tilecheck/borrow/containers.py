@@ -57,7 +57,8 @@ def _taken(low: Expressions, operand: Operand, field: str, value: Value, node: i
 
 def sequence(low: Expressions, node: ir.Expr, items: list[Operand]) -> Operand:
     """A new list or tuple of `items`."""
-    values = Items(tuple(item.value for item in items))
+    fixed = isinstance(node, ir.Display) and node.kind == "tuple"
+    values = Items(tuple(item.value for item in items), loose=not fixed)
     if all(item.var is None for item in items):
         return Operand(None, values)
     var = low.make(Kind.CONTAINER, spell(node), node.span)

@@ -20,7 +20,7 @@ from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, join
+from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, item_of, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -201,6 +201,9 @@ class Context:
             return self.env[key]
         if isinstance(node, ir.Name) and (constant := self.program.constants.get(node.id)) is not None:
             return self._constant(constant)
+        if isinstance(node, ir.Sub) and isinstance(node.index, ir.Const) and node.index.known:
+            whole = self.known(node.base)
+            return item_of(whole, node.index.value) if isinstance(whole, Items) and not whole.loose else NOTHING
         return NOTHING
 
     def device_function(self, node: ir.Expr) -> bool:
@@ -240,7 +243,7 @@ class Context:
 
     def _display(self, node: ir.Display) -> Value:
         """A tuple of numbers, or a tuple, list or dict of kernels: they hold nothing themselves."""
-        values = tuple(self.known(item) for item in node.items)
+        values = tuple(self._item(item) for item in node.items)
         if node.kind == "tuple" and values and all(isinstance(value, Number) for value in values):
             return Items(values)
         keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
@@ -249,6 +252,10 @@ class Context:
         if node.kind == "dict":
             return Table(keys, values) if len(keys) == len(values) else NOTHING
         return Items(values) if node.kind != "set" else NOTHING
+
+    def _item(self, node: ir.Expr) -> Value:
+        found = self.number(node) if isinstance(node, ir.Operation) else None
+        return Number(found) if found is not None else self.known(node)
 
     def number(self, node: ir.Expr) -> int | float | None:
         return number(node, self.known)

@@ -7,7 +7,6 @@ for its shape is not. Calls are in `calls.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
 from tilecheck.borrow.binding import bind, is_even, iterate
 from tilecheck.borrow.calls import lower_call
@@ -33,9 +32,9 @@ from tilecheck.borrow.values import (
     Number,
     Op,
     Pieces,
-    Table,
     Thing,
     Value,
+    item_of,
     join,
 )
 from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
@@ -218,11 +217,11 @@ class Expressions(Context):
             message = f"`{spell(node.base)}` is a device function, only a kernel is launched"
             self.fault("launch-contract", message, node.span, "leave out `device=True` if it is meant to be a kernel")
         if base.var is None:
-            return Operand(None, _item(base.value, self.scalar(node.index)))
+            return Operand(None, item_of(base.value, self.scalar(node.index)))
         if isinstance(node.index, ir.Const) and node.index.known:
             item = self.known(node)
             if isinstance(item, Nothing):
-                item = _item(base.value, node.index.value)
+                item = item_of(base.value, node.index.value)
             var = self.temp()
             field = f"[{node.index.value!r}]"
             kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
@@ -233,7 +232,7 @@ class Expressions(Context):
         else:
             self.look(base, node.base, Touch.READ, spell(node))
             self.escape(base, node.span)
-        any_of = _item(base.value, self.scalar(node.index))
+        any_of = item_of(base.value, self.scalar(node.index))
         var = self.make(Kind.OTHER, spell(node), node.span)
         return Operand(var, any_of if isinstance(any_of, KernelValue) else NOTHING)
 
@@ -251,8 +250,9 @@ class Expressions(Context):
     def _configured(self, kernel: KernelValue, node: ir.Sub) -> KernelValue:
         index = node.index
         parts = list(index.items) if isinstance(index, ir.Display) and index.kind == "tuple" else [index]
-        for part in parts:
-            self.expr(part)
+        operands = [self.expr(part) for part in parts]
+        if len(parts) == 1:
+            parts = self._spread(parts[0], operands[0])
         if kernel.facts.contract.track == "numba" and len(parts) == 1 and self.whole(parts[0]) is not None:
             name, given = spell(node.base), spell(parts[0])
             message = f"`{name}[{given}]` gives one number: a launch takes a grid and a block"
@@ -263,6 +263,20 @@ class Expressions(Context):
             return KernelValue(kernel.facts, kernel.bound, Config())
         padded: list[ir.Expr | None] = [*parts, None, None]
         return KernelValue(kernel.facts, kernel.bound, Config(*padded[:4]))
+
+    def _spread(self, config: ir.Expr, operand: Operand) -> list[ir.Expr]:
+        """The entries of a whole configuration, as in `kernel[config]`: a tuple that was made elsewhere."""
+        if not isinstance(operand.value, Items) or operand.value.loose:
+            return [config]
+        if self.key(config) is None:
+            # What a call gave is kept under its text, which no variable has.
+            name = ir.Name(spell(config), span=config.span)
+            self.env[name.id] = operand.value
+            if operand.var is not None:
+                self.emit(flow.Bind(name.id, operand.var, span=config.span))
+            config = name
+        entries = range(len(operand.value.values))
+        return [ir.Sub(config, ir.Const(at, span=config.span), span=config.span) for at in entries]
 
     def _ranges(self, index: ir.Expr) -> tuple[Range, ...]:
         parts = index.items if isinstance(index, ir.Display) and index.kind == "tuple" else (index,)
@@ -401,6 +415,12 @@ class Expressions(Context):
         self.emit(flow.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 
+    def make_in_scope(self, node: ir.Expr) -> None:
+        """`node` makes memory, which a graph scope cannot record."""
+        if self.where == "scope":
+            message = f"`{spell(node)}` makes memory inside a graph scope"
+            self.fault("capture", message, node.span, "make it before the scope: a replay would not make it again")
+
     def reentrant(self, node: ir.Expr, what: str) -> None:
         """`node` runs device work where none may run."""
         inside = "a function of `then`" if self.where == "then" else "a graph scope"
@@ -411,17 +431,6 @@ class Expressions(Context):
 def _bound(value: int | None) -> int | None:
     """A bound of a slice; a negative one counts from the end."""
     return value + flow.END if value is not None and value < 0 else value
-
-
-def _item(value: Value, index: object) -> Value:
-    if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
-        return value.values[index]
-    if isinstance(value, Table) and index in value.keys:
-        return value.values[value.keys.index(index)]
-    # Any of them, if there is one thing to say of all.
-    return (
-        reduce(join, value.values) if isinstance(value, Items | Table) and index is None and value.values else NOTHING
-    )
 
 
 def _extent(array: Array, node: ir.Attr) -> Value:

@@ -16,7 +16,16 @@ from tilecheck.borrow.continuations import look_on, run_on
 from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.repeats import launcher, repeats_method, start
-from tilecheck.borrow.shapes import check_map, check_run, check_tile, split_shapes, tile_of, with_grid
+from tilecheck.borrow.shapes import (
+    check_bindings,
+    check_ints,
+    check_map,
+    check_run,
+    check_tile,
+    split_shapes,
+    tile_of,
+    with_grid,
+)
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.surface import Effect, having
 from tilecheck.borrow.values import (
@@ -105,7 +114,8 @@ def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand,
     for arg in node.args:
         low.expr(arg.value)
     tile = tile_of(low, node, array)
-    check_tile(low, node, array, tile)
+    if not renews or not check_ints(low, node):
+        check_tile(low, node, array, tile)
     if isinstance(node.func, ir.Attr):
         refuse_write(low, node.func.base, array, "partition", node.span)
     var = low.temp()
@@ -127,7 +137,8 @@ def _tensor_method(
         low.read(arg.value)
     if method in ("into_partition", "try_into_partition"):
         tile = tile_of(low, node, array)
-        check_tile(low, node, array, tile)
+        if not check_ints(low, node):
+            check_tile(low, node, array, tile)
         if method == "try_into_partition":
             # It moves, or says why not and leaves everything as it was.
             low.escape(receiver, node.span)
@@ -141,6 +152,7 @@ def _tensor_method(
         return low.view(receiver, node)
     if method in ("copy", "astype", "clone", "dup"):
         low.look(receiver, node, Touch.READ)
+        low.make_in_scope(node)
         copied = Array("tilecheck", array.dtype if method != "astype" else None, array.shape, Access.OWNED)
         return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), copied)
     if method in READERS or method in ("cpu", "sum", "max", "min", "mean"):
@@ -196,6 +208,8 @@ def _pieces_method(
 
 def _kernel_method(low: Expressions, node: ir.Call, kernel: KernelValue, method: str) -> Operand | None:
     if method in ("where", "with_hints"):
+        if method == "where":
+            check_bindings(low, node, kernel)
         for arg in node.args:
             low.read(arg.value)
             if method == "where" and arg.name is not None and arg.name in kernel.bound:
@@ -254,7 +268,9 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     if method in COMBINATORS:
         combined = low.temp()
         kind = Kind.SHARED_OP if method == "shared" else Kind.OP
-        low.emit(flow.Combine(combined, Site(kind, spell(func.base), node.span, low.scope), (var,), span=node.span))
+        # An op that has a name keeps it for itself.
+        called = spell(node if method == "with_grid" and isinstance(func.base, ir.Name | ir.Attr) else func.base)
+        low.emit(flow.Combine(combined, Site(kind, called, node.span, low.scope), (var,), span=node.span))
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.numbers import wholes
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import Array, KernelValue, Op, Pieces, Shape
+from tilecheck.borrow.values import Array, KernelValue, Number, Op, Pieces, Shape
 from tilecheck.borrow.vocabulary import DTYPES as LIBRARY_DTYPES
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
@@ -42,8 +42,48 @@ def tile_of(low: Expressions, node: ir.Call, array: Array) -> Shape | None:
     return (None,) * len(array.shape) if array.shape is not None else None
 
 
+def check_ints(low: Expressions, node: ir.Call) -> bool:
+    """Whether the tile of `array.partition(*tile)` has an extent that is no int, which is told."""
+    for arg in node.args:
+        known = low.known(arg.value)
+        found = known.value if isinstance(known, Number) else low.number(arg.value)
+        unknown = found is None and not isinstance(known, Number)
+        if arg.star or arg.name or unknown or (isinstance(found, int) and not isinstance(found, bool)):
+            continue
+        # A whole number in the wrong type: `64 / 4`.
+        way_out = "divide ints with `//`" if isinstance(found, float) and found.is_integer() else None
+        low.fault("shape-mismatch", f"`partition` wants ints, not {found!r}", node.span, way_out)
+        return True
+    return False
+
+
+def check_bindings(low: Expressions, node: ir.Call, kernel: KernelValue) -> None:
+    """`kernel.where(NAME=...)`: extents by name, each a positive int."""
+    for arg in node.args:
+        known = low.known(arg.value)
+        found = known.value if isinstance(known, Number) else low.number(arg.value)
+        if arg.star:
+            continue
+        if arg.name is None:
+            message = f"`where` takes extents by name, `{spell(arg.value)}` has none"
+            low.fault(
+                "usage", message, node.span, f"write `{kernel.facts.contract.name}.where(NAME={spell(arg.value)})`"
+            )
+            return
+        unknown = found is None and not isinstance(known, Number)
+        if not unknown and (isinstance(found, bool) or not isinstance(found, int) or found < 1):
+            message = f"`where({arg.name}={found!r})` binds no positive int"
+            low.fault("unbound-dim", message, node.span, "give it an int of at least 1")
+
+
 def check_tile(low: Expressions, node: ir.Call, array: Array, tile: Shape | None) -> None:
     """`array.partition(*tile)`."""
+    for axis, size in enumerate(array.shape or ()):
+        if size == 0:
+            base = spell(node.func.base) if isinstance(node.func, ir.Attr) else "the tensor"
+            message = f"`{base}` has no elements to partition: its extent on axis {axis} is 0"
+            low.fault("shape-mismatch", message, node.span)
+            return
     if tile is None:
         return
     for axis, extent in enumerate(tile):

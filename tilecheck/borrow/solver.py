@@ -80,7 +80,7 @@ def run_paths(function: Flow, out: dict[Var, Span] | None = None) -> Solution:
     except _TooLong:
         return _unfinished(effects, f"they take more than {MOST_STEPS:,} steps")
     if run.crowded:
-        return _unfinished(effects, f"more than {MOST_STATES} pasts meet at one point")
+        return _unfinished(effects, f"its branches combine in more than {MOST_STATES} ways")
     for state in (*ways.on.values(), *ways.returned.values()):
         for var in (out or {}).keys() & state.names.keys():
             effects.used.update(obj[0] for obj in inside(state, state.names[var]))

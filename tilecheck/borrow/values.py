@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Literal
 
 from tilecheck.borrow.contracts import KernelFacts
@@ -147,9 +148,10 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A tuple or list of known values."""
+    """A tuple or list of known values; a list is `loose`: it may be changed under another name."""
 
     values: tuple[Value, ...]
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def join(a: Value, b: Value) -> Value:
         made = a.made if a.made is b.made else None
         return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access, made=made)
     if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
-        return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)))
+        return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)), a.loose or b.loose)
     if isinstance(a, Thing) and isinstance(b, Thing) and a.cls == b.cls:
         return Thing(a.cls, a.exact and b.exact, a.fields if a.fields == b.fields else ())
     if isinstance(a, KernelValue) and isinstance(b, KernelValue):
@@ -237,3 +239,15 @@ def _ask_alike(one: Param, other: Param) -> bool:
     if isinstance(one, TensorParam) and isinstance(other, TensorParam):
         return one.name == other.name and one.access == other.access
     return type(one) is type(other) and one.name == other.name
+
+
+def item_of(value: Value, index: object) -> Value:
+    """What is known of `value[index]`; of an `index` that is not known, None, what all items have in common."""
+    if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
+        return value.values[index]
+    if isinstance(value, Table) and index in value.keys:
+        return value.values[value.keys.index(index)]
+    # Any of them, if there is one thing to say of all.
+    return (
+        reduce(join, value.values) if isinstance(value, Items | Table) and index is None and value.values else NOTHING
+    )

@@ -181,7 +181,8 @@ def _message(broken: Broken) -> str:
             on = f"`{second}`" if second else "one stream"
             return f"`{place}` is used on {on} while {other} may still work on it"
         case Break.OWNER:
-            return f"`{broken.by}` uses the memory of `{place}`, which is gone"
+            whose = f"the memory of `{place}`, which is gone" if place != broken.by else "memory whose owner is gone"
+            return f"`{broken.by}` uses {whose}"
         case _:
             return f"`{place}` is freed here while `{holder}` may still work on it"
 
@@ -212,6 +213,8 @@ def _help(broken: Broken) -> str:
             if not first or not second:
                 return "record an event on the one stream and let the other wait for it"
             return f"record an event on `{first}` and let `{second}` wait for it"
+        case Break.OWNER if "(" in broken.place:
+            return "give the owner a name that lives as long, and pass it as `owner=`"
         case Break.OWNER:
             return f"keep `{broken.place}` alive: pass `owner={broken.place}`"
         case Break.MOVED_CAPTURED:

@@ -85,12 +85,17 @@ def _most(block: Term, found: Sequence[Condition]) -> int | None:
     return None
 
 
+def _can_be_said(condition: Condition) -> bool:
+    """Whether a condition speaks of what a launch shows, not of functions that stand for what is not followed."""
+    return all(symbol.applied is None for symbol in condition.term.symbols)
+
+
 def find(run: Run, suspect: Suspect, assumed: Sequence[Term]) -> tuple[Condition, ...]:
     """One or two conditions that excuse the suspect, () if there are none."""
     assert suspect.question is not None
     vocabulary = {Property.IN_BOUNDS: for_bounds, Property.RACE_FREE: for_races}.get(suspect.property, for_barriers)
     casts = list(unique(for_casts(run, suspect)))
-    others = list(islice(unique(vocabulary(run, suspect)), _MOST_SINGLE))
+    others = list(islice(filter(_can_be_said, unique(vocabulary(run, suspect))), _MOST_SINGLE))
     clear = [condition for condition in others if plain(condition)]
     formulas = [*suspect.question.formulas, *assumed]
     bands: tuple[Condition, ...] = ()
