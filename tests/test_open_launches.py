@@ -40,6 +40,12 @@ OPEN = {
     "arguments from a list": SIZED + "def main(args):\n    host(256)\n    host(*args)\n",
     "given to an executor": SIZED + "def main(pool):\n    host()\n    pool.map(host, [9])\n",
     "given to a thread": "import threading\n" + SIZED + "host()\nthreading.Thread(target=host, args=(9,)).start()\n",
+    "a nested function given away": "def main(pool):\n    def host(n=256):\n        "
+    + RUN.format("n")
+    + "    host()\n    pool.map(host, [9])\n",
+    "a nested function handed back": "def maker():\n    def host(n=256):\n        "
+    + RUN.format("n")
+    + "    host()\n    return host\ndef main(f):\n    f(maker())\n",
     "bound in part": "import functools\n" + SIZED + "host()\nfunctools.partial(host, n=9)()\n",
     "in a table": SIZED + "host()\nTABLE = {'host': host}\ndef main(name):\n    TABLE[name](9)\n",
     "found by its name": SIZED + "host()\nglobals()['host'](9)\n",
@@ -54,6 +60,9 @@ SHOWN = {
     "a plain call that overrules it": SIZED.replace("256", "9") + "def main():\n    host(256)\n",
     "a keyword": SIZED.replace("256", "9") + "def main():\n    host(n=300)\n",
     "two calls": SIZED + "def main():\n    host()\n    host(512)\n",
+    "a nested function that is only called": "def main():\n    def host(n=9):\n        "
+    + RUN.format("n")
+    + "    host(256)\nmain()\n",
     "an object": RUNNER + "def main():\n    Runner(300).go()\n",
     "an object made by default": RUNNER + "Runner().go()\n",
     "asked for its class": RUNNER + "def main():\n    r = Runner()\n    print(isinstance(r, Runner))\n    r.go()\n",

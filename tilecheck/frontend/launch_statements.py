@@ -9,6 +9,7 @@ Worked example: after `if fast: n = 8` and `else: n = 64` the name `n` is unknow
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -26,6 +27,7 @@ from tilecheck.frontend.launch_effects import (
 from tilecheck.frontend.launch_entries import (
     is_main_guard,
     is_number,
+    passed_on,
 )
 from tilecheck.frontend.launch_loops import HostLoops
 from tilecheck.frontend.launch_objects import Activation, Stop
@@ -38,6 +40,11 @@ _DEPTH = 6
 
 class HostStatements(HostLoops):
     """Statements, branches, and calls of functions of the file."""
+
+    @cached_property
+    def handed(self) -> frozenset[str]:
+        """The names of what the file hands on to be called by others."""
+        return passed_on(self.module.source.module)
 
     def call_function(self, function: FunctionValue, args: list[object], kwargs: dict[str, object]) -> object:
         """Run `function`; parameters that are not given are their defaults or unknown."""
@@ -186,7 +193,11 @@ class HostStatements(HostLoops):
             case cst.Try() | cst.TryStar():
                 self._try(node)
             case cst.FunctionDef(name=name):
-                self.here.names[name.value] = FunctionValue(node, self.here.scope)
+                function = FunctionValue(node, self.here.scope)
+                self.here.names[name.value] = function
+                if len(self.stack) > 1 and name.value in self.handed and self.kernel_of(function) is None:
+                    # Who gets a nested function calls it with what is not seen here.
+                    self.cut.setdefault(node, self.here.scope)
             case cst.Match():
                 subject = made_of(self.value(node.subject))
                 captured = {name for case in node.cases for name in bound_by_pattern(case.pattern)}
