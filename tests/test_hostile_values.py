@@ -67,7 +67,7 @@ def test_borrowed_and_written_in_place(array: Any) -> None:
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (ROW.astype(">f4"), "is no dtype of tensors"),
+        (ROW.astype(">f4"), "in the order of another machine"),
         (np.zeros(2, [("a", "f4")]), "is no dtype of tensors"),
         (ROW.astype(np.complex64), "is no dtype of tensors"),
         (ROW.astype(np.longdouble), "is no dtype of tensors"),

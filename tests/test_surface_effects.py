@@ -88,7 +88,7 @@ OP = {
     "grid": "op.grid", "run": "op.run().wait()", "sync": "op.sync()", "sync_on": "op.sync_on(s)", "then": "op.then(tc.value).sync()",
     "map": "op.map(len).sync()", "inspect": "op.inspect(print).sync()", "shared": "op.shared().sync()", "first": "op.first().sync()",
     "last": "op.last().sync()", "unpartition": "op.unpartition().sync()", "to_host": "op.last().to_host().sync()",
-    "with_grid": "op.with_grid(8).sync()", "unzip": "op.unzip()", "compile": "op.compile()", "discard": "op.discard()",
+    "with_grid": "op.with_grid(8).sync()", "unzip": "print(op.unzip())", "compile": "op.compile()", "discard": "op.discard()",
     "graph": "g = op.graph()", "prepare": "again = op.prepare()",
 }  # fmt: skip
 
