@@ -5,7 +5,7 @@ run at any time, so the variables that it shares with the function around it cou
 what they name, and rebind those that it declares `nonlocal`. A lambda that is called by a name is read where it is
 called. Generators and coroutines hand control to unknown code at each `yield` and `await`.
 
-Worked example: see `ir/flow.py`.
+Worked example: see `ir/instructions.py`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, 
 from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Flow, Kind, Site, Touch
+from tilecheck.ir.flow import Flow
+from tilecheck.ir.instructions import Kind, Site, Touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class _Statements(Expressions):
         if value == Handle("stream"):
             kind = Kind.GIVEN_STREAM
         self.env[param.name] = value
-        self.emit(flow.Make(param.name, Site(kind, param.name, param.span), span=param.span))
+        self.emit(instructions.Make(param.name, Site(kind, param.name, param.span), span=param.span))
 
     def _thing(self, note: ir.Expr) -> Value:
         full = note.full if isinstance(note, ir.Name | ir.Attr) else None
@@ -175,7 +176,7 @@ class _Statements(Expressions):
         """Lower a whole body; the function leaves at its end if not before."""
         self.statements(statements)
         if statements:
-            self.emit(flow.Leave(None, span=_end(statements)))
+            self.emit(instructions.Leave(None, span=_end(statements)))
 
     def statements(self, statements: tuple[ir.Stmt, ...]) -> None:
         for statement in statements:
@@ -196,14 +197,14 @@ class _Statements(Expressions):
             case ir.Delete(targets=targets):
                 for target in targets:
                     if isinstance(target, ir.Name):
-                        self.emit(flow.Unbind(self.renamed.get(target.id, target.id), span=node.span))
+                        self.emit(instructions.Unbind(self.renamed.get(target.id, target.id), span=node.span))
                     else:
                         self.escape(self.expr(target), node.span)
                     if isinstance(target, ir.Sub):
                         self.set(target.base, NOTHING)
             case ir.Return(value=returned):
                 operand = self.expr(returned) if returned is not None else Operand(None)
-                self.emit(flow.Leave(operand.var, span=node.span))
+                self.emit(instructions.Leave(operand.var, span=node.span))
                 self.emit(flow.Exit("return", span=node.span))
             case ir.Raise(value=raised):
                 if raised is not None:
@@ -290,7 +291,7 @@ class _Statements(Expressions):
         if operand.var is None or (operand.var.startswith("%") and not own):
             return operand
         var = self.temp()
-        self.emit(flow.Bind(var, operand.var, span=node.span))
+        self.emit(instructions.Bind(var, operand.var, span=node.span))
         return Operand(var, operand.value)
 
     def _augment(self, node: ir.Augment) -> None:
@@ -403,12 +404,12 @@ class _Statements(Expressions):
             self.stream = before
         elif kind == "synced stream" and operand.var is not None:
             inside = self.block_of(lambda: self._with(rest, body, span))
-            leave: flow.Block = (flow.SyncStream(operand.var, span=item.span),)
+            leave: flow.Block = (instructions.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
         elif isinstance(operand.value, Thing) and operand.var is not None:
             # What it does at the end is not read.
             inside = self.block_of(lambda: self._with(rest, body, span))
-            left: flow.Block = (flow.Escape(operand.var, span=item.span), flow.Clobber(span=item.span))
+            left: flow.Block = (instructions.Escape(operand.var, span=item.span), instructions.Clobber(span=item.span))
             self.emit(flow.Guard(inside, (), (), left, span=span))
         elif kind == "scope":
             outer: tuple[Where, str] = self.where, self.scope
@@ -416,7 +417,7 @@ class _Statements(Expressions):
             self._with(rest, body, span)
             self.where, self.scope = outer
             if operand.var is not None:
-                self.emit(flow.Seal(operand.var, span=item.span))
+                self.emit(instructions.Seal(operand.var, span=item.span))
         else:
             self._with(rest, body, span)
 

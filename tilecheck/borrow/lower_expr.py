@@ -38,9 +38,9 @@ from tilecheck.borrow.values import (
     join,
 )
 from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
+from tilecheck.ir.instructions import Hold, Kind, Range, Site, Touch
 
 
 class Expressions(Context):
@@ -112,7 +112,7 @@ class Expressions(Context):
             case ir.Yield(value=given):
                 if given is not None:
                     self.escape(self.expr(given), node.span)
-                self.emit(flow.Clobber(span=node.span))
+                self.emit(instructions.Clobber(span=node.span))
                 return Operand(self.make(Kind.OTHER, "yield", node.span))
             case ir.Walrus(target=target, value=value):
                 operand = self.expr(value, target.id)
@@ -172,7 +172,7 @@ class Expressions(Context):
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
         if isinstance(base.value, Thing) and isinstance(made, Nothing):
             kind, made = field_of(self, base.value, node.name)
-        self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
+        self.emit(instructions.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
         if of_running:
             made = Handle("stream")
         return Operand(var, made if isinstance(known, Nothing) else known)
@@ -192,7 +192,9 @@ class Expressions(Context):
         reshape = self.number_of_site() if part is None else None
         site = Site(Kind.VIEW, spell(node), node.span)
         if base.var is not None:
-            self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
+            self.emit(
+                instructions.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span)
+            )
         if isinstance(value, Array):
             return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned, made=node))
         return Operand(var)
@@ -225,7 +227,7 @@ class Expressions(Context):
             var = self.temp()
             field = f"[{node.index.value!r}]"
             kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
-            self.emit(flow.Get(var, base.var, field, Site(kind, spell(node), node.span), span=node.span))
+            self.emit(instructions.Get(var, base.var, field, Site(kind, spell(node), node.span), span=node.span))
             return Operand(var, item)
         if isinstance(base.value, Items) or not isinstance(index.value, Nothing | Number):
             self.escape(base, node.span)
@@ -273,7 +275,7 @@ class Expressions(Context):
             name = ir.Name(spell(config), span=config.span)
             self.env[name.id] = operand.value
             if operand.var is not None:
-                self.emit(flow.Bind(name.id, operand.var, span=config.span))
+                self.emit(instructions.Bind(name.id, operand.var, span=config.span))
             config = name
         entries = range(len(operand.value.values))
         return [ir.Sub(config, ir.Const(at, span=config.span), span=config.span) for at in entries]
@@ -285,7 +287,7 @@ class Expressions(Context):
             if isinstance(part, ir.Slice):
                 self.expr(part)
                 start = 0 if part.start is None else _bound(self.whole(part.start))
-                stop = flow.END if part.stop is None else _bound(self.whole(part.stop))
+                stop = instructions.END if part.stop is None else _bound(self.whole(part.stop))
                 step = 1 if part.step is None else self.whole(part.step)
                 ranges.append(Range(start, stop, step))
                 continue
@@ -347,8 +349,8 @@ class Expressions(Context):
                     and isinstance(last.value, Op | Handle | Array)
                 ):
                     result = self.temp()
-                    then.append(flow.Bind(result, last.var, span=node.span))
-                    self.emit(flow.Bind(result, self.object_of(first, node), span=node.span))
+                    then.append(instructions.Bind(result, last.var, span=node.span))
+                    self.emit(instructions.Bind(result, self.object_of(first, node), span=node.span))
             self.emit(flow.Branch((tuple(then), tuple(skip)), span=node.span))
         if result is None:
             return Operand(None, Nothing(node))
@@ -361,7 +363,7 @@ class Expressions(Context):
         def arm(part: ir.Expr) -> None:
             operand = self.expr(part)
             values.append(operand.value)
-            self.emit(flow.Bind(var, self.object_of(operand, part), span=part.span))
+            self.emit(instructions.Bind(var, self.object_of(operand, part), span=part.span))
 
         before = dict(self.env)
         first = self.block_of(lambda: self._arm_of(test, True, lambda: arm(then)))
@@ -386,7 +388,7 @@ class Expressions(Context):
             for element in node.elements:
                 operand = self.expr(element)
                 if operand.var is not None:
-                    self.emit(flow.Put(into, None, operand.var, span=element.span))
+                    self.emit(instructions.Put(into, None, operand.var, span=element.span))
             return
         clause = node.clauses[at]
 
@@ -411,8 +413,8 @@ class Expressions(Context):
             self.reentrant(node, spell(node))
         if operand.var is not None:
             waits = isinstance(operand.value, Handle)
-            self.emit(flow.Finish(operand.var, waits=waits, span=node.span))
-        self.emit(flow.Clobber(span=node.span))
+            self.emit(instructions.Finish(operand.var, waits=waits, span=node.span))
+        self.emit(instructions.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 
     def make_in_scope(self, node: ir.Expr) -> None:
@@ -430,7 +432,7 @@ class Expressions(Context):
 
 def _bound(value: int | None) -> int | None:
     """A bound of a slice; a negative one counts from the end."""
-    return value + flow.END if value is not None and value < 0 else value
+    return value + instructions.END if value is not None and value < 0 else value
 
 
 def _extent(array: Array, node: ir.Attr) -> Value:
