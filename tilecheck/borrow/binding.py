@@ -17,6 +17,7 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.decisions import count_rounds, rebound
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.subscripts import subscript
 from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
@@ -56,7 +57,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
 def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr) -> None:
     holder = low.expr(target.base)
     if isinstance(holder.value, Array):
-        part = low.subscript(target, holder)
+        part = subscript(low, target, holder)
         low.look(part, target, Touch.WRITE)
         refuse_write(low, target.base, holder.value, "write", target.span)
         if operand.var is not None:
