@@ -43,6 +43,8 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
                 var = low.object_of(operand, target)
                 low.emit(instructions.Put(holder.var, f".{name}", var, span=target.span))
             low.set(target, operand.value)
+        case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as name)):
+            bind(low, ir.Attr(owner, name, span=target.span), operand, node)
         case ir.Sub():
             _bind_item(low, target, operand, node)
         case ir.Display(items=items):
@@ -70,6 +72,8 @@ def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr
     known = isinstance(target.index, ir.Const) and target.index.known
     if not known:
         low.look(holder, target.base, Touch.WRITE, spell(target))
+    if isinstance(target.base, ir.Attr) and target.base.name == "__dict__":
+        low.escape(holder, target.span)
     if operand.var is not None:
         field = f"[{target.index.value!r}]" if isinstance(target.index, ir.Const) and known else None
         low.emit(instructions.Put(holder.var, field, operand.var, span=target.span))

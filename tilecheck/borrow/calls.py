@@ -56,6 +56,13 @@ if TYPE_CHECKING:
 
 def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     """Lower `node`; `name` is what the user calls its result."""
+    if isinstance(node.func, ir.Attr) and node.func.name.startswith("assert"):
+        with low.asserted():
+            return _lower_call(low, node, name)
+    return _lower_call(low, node, name)
+
+
+def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
         back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None

@@ -283,8 +283,10 @@ class Effects:
 
     def _access(self, instr: instructions.Access, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
-        self._show(state, obj)
-        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch is Touch.LOOK:
+        # To read an op (its grid, whether it is there) runs nothing.
+        if obj[0].kind not in _OPS or instr.touch is Touch.ASK:
+            self._show(state, obj)
+        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch in (Touch.LOOK, Touch.ASK):
             self.jobs.owner(state, obj, instr.span, instr.by)
             return
         writes = instr.touch is Touch.WRITE
@@ -454,6 +456,8 @@ def _begun(loan: Loan) -> tuple[Span, str, str, int]:
     """By where it begins, and what else tells loans apart."""
     return loan.origin, loan.param, loan.holder[0].name, loan.holder[1]
 
+
+_OPS = (Kind.OP, Kind.SHARED_OP)
 
 _MOVED = {
     Phase.BUILT: Break.MOVED_BUILT,

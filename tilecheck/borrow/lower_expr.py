@@ -83,6 +83,8 @@ class Expressions(Context):
                 return Operand(self.renamed.get(var, var) if full is None else None, self.known(node))
             case ir.Attr():
                 return self._attribute(node)
+            case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as field)):
+                return self._attribute(ir.Attr(owner, field, span=node.span))
             case ir.Sub():
                 base = self.expr(node.base)
                 if is_element(self, node, base.value):
@@ -140,13 +142,18 @@ class Expressions(Context):
         if node.full is not None and (not isinstance(known, Nothing) or isinstance(node.base, ir.Name)):
             return Operand(None, known)
         base = self.expr(node.base)
+        if node.name == "__dict__":
+            # What is done to it is done to the object.
+            return Operand(base.var)
         of_running = isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream"
         if (
             node.name in LOOKED_AT
             and not (of_running or self.key(node) in self.attributes)
             and not isinstance(base.value, KernelValue)
         ):
-            self.look(base, node.base, by=spell(node))
+            # The grid of an op that has no name is what it was built for.
+            asked = isinstance(base.value, Op) and (self.asserting or isinstance(node.base, ir.Call))
+            self.look(base, node.base, Touch.ASK if asked else Touch.LOOK, spell(node))
             return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
         if isinstance(base.value, Array):
             if node.name in VIEWS and base.var is not None:

@@ -78,11 +78,15 @@ class Ending(StrEnum):
 
 
 class Touch(StrEnum):
-    """How host code uses an object: its memory, or only what is known without it (a shape)."""
+    """How host code uses an object: its memory, that of all that is in it (`EACH`), or only what is known without it (a
+    shape). A test that looks (`ASK`) is what an op may be built for.
+    """
 
     READ = "read"
+    EACH = "each"
     WRITE = "write"
     LOOK = "look"
+    ASK = "ask"
 
 
 class Kind(StrEnum):
