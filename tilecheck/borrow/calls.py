@@ -35,6 +35,7 @@ from tilecheck.borrow.values import (
     Items,
     KernelValue,
     Launcher,
+    Many,
     Nothing,
     Number,
     Op,
@@ -43,7 +44,16 @@ from tilecheck.borrow.values import (
     Thing,
     Value,
 )
-from tilecheck.borrow.vocabulary import CALLERS, HANDED_ON, HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
+from tilecheck.borrow.vocabulary import (
+    CALLERS,
+    HANDED_ON,
+    HARMLESS,
+    LOOKS,
+    PRINTS,
+    READ_EACH,
+    TENSOR_MAKERS,
+    canonical,
+)
 from tilecheck.ir import host as ir
 from tilecheck.ir import instructions
 from tilecheck.ir.instructions import Hold, Kind, Site, Touch
@@ -166,7 +176,7 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     if again is not None:
         return again
     calls = full in CALLERS or any(isinstance(arg.value, ir.Lambda) for arg in node.args)
-    touch = Touch.LOOK if full in LOOKS else Touch.READ
+    touch = Touch.LOOK if full in LOOKS else Touch.EACH if full.startswith(READ_EACH) else Touch.READ
     outputs = written(node, full) if full.startswith("numpy.") else []
     for output in outputs:
         low.look(low.expr(output), output, Touch.WRITE, spell(node))
@@ -196,11 +206,11 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
     for arg in node.args:
         operand = low.expr(arg.value)
         low.escape(operand, arg.span)
-        if isinstance(operand.value, Items | Table):
+        if isinstance(operand.value, Items | Table | Many):
             low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
-        if isinstance(receiver.value, Items | Table) and isinstance(node.func, ir.Attr):
+        if isinstance(receiver.value, Items | Table | Many) and isinstance(node.func, ir.Attr):
             low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
