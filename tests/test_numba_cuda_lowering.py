@@ -108,7 +108,7 @@ def test_a_row_compiles(kernels: ModuleType, case: Case) -> None:
 
 @compiled
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=str)
-@pytest.mark.parametrize("name", ["add_f16", "max_f32_1", "mma_f16", "astype_f32_bf16"])
+@pytest.mark.parametrize("name", ["add_f16", "max_f32_1", "min_f16_1", "max_padded_f16", "mma_f16", "astype_f32_bf16"])
 def test_older_architectures_compile(kernels: ModuleType, name: str, capability: tuple[int, int]) -> None:
     if capability < (8, 0) and name in ("mma_f16", "astype_f32_bf16"):
         pytest.skip("bf16 and these tensor core shapes need sm_80")

@@ -44,9 +44,9 @@ from tilecheck.borrow.values import (
     Value,
 )
 from tilecheck.borrow.vocabulary import CALLERS, HANDED_ON, HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Kind, Site, Touch
 from tilecheck.ir.kernel import Access
 from tilecheck.surface.dtypes import DTYPES
 
@@ -175,7 +175,7 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
         if calls or full in HANDED_ON:
             low.escape(operand, arg.span)
     if calls:
-        low.emit(flow.Clobber(span=node.span))
+        low.emit(instructions.Clobber(span=node.span))
     if full == "builtins.range":
         return Operand(None)
     found = low.number(node)
@@ -198,7 +198,7 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
             return Operand(None)
-    low.emit(flow.Clobber(span=node.span))
+    low.emit(instructions.Clobber(span=node.span))
     return Operand(low.make(Kind.OTHER, spell(node), node.span), Nothing(node))
 
 
@@ -292,16 +292,16 @@ def _check_copy(low: Expressions, node: ir.Call, values: list[Value]) -> None:
         low.fault("dtype-mismatch", message, node.span, f"convert the source: `astype(tc.{target.dtype})`")
 
 
-def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
+def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[instructions.Use, ...]:
     return _uses_of(arguments(low, node), holds)
 
 
-def _uses_of(given: list[tuple[ir.Arg, Operand]], holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
-    uses: list[flow.Use] = []
+def _uses_of(given: list[tuple[ir.Arg, Operand]], holds: tuple[Hold, ...]) -> tuple[instructions.Use, ...]:
+    uses: list[instructions.Use] = []
     for (arg, operand), hold in zip(given, holds, strict=False):
         if operand.var is not None:
             param = "source" if hold is Hold.SHARED else "target"
-            uses.append(flow.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
+            uses.append(instructions.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
     return tuple(uses)
 
 
@@ -309,7 +309,7 @@ def _zip(low: Expressions, node: ir.Call) -> Operand:
     operands = arguments(low, node)
     var = low.temp()
     srcs = tuple(operand.var for _, operand in operands if operand.var is not None)
-    low.emit(flow.Combine(var, Site(Kind.OP, spell(node), node.span, low.scope), srcs, span=node.span))
+    low.emit(instructions.Combine(var, Site(Kind.OP, spell(node), node.span, low.scope), srcs, span=node.span))
     return Operand(var, Op())
 
 
@@ -327,7 +327,7 @@ def _pass_on(low: Expressions, node: ir.Call) -> Operand:
     var = low.make(Kind.OTHER, spell(node), node.span)
     for at, (arg, operand) in enumerate(operands):
         if operand.var is not None and not arg.star:
-            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            low.emit(instructions.Put(var, f"[{at}]", operand.var, span=arg.span))
         elif operand.var is not None:
             low.escape(operand, arg.span)
     return Operand(var)
@@ -360,9 +360,9 @@ def _partial(low: Expressions, node: ir.Call) -> Operand:
     for at, arg in enumerate(node.args[1:]):
         operand = low.expr(arg.value)
         if operand.var is not None:
-            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            low.emit(instructions.Put(var, f"[{at}]", operand.var, span=arg.span))
             kept = low.temp()
-            low.emit(flow.Bind(kept, operand.var, span=arg.span))
+            low.emit(instructions.Bind(kept, operand.var, span=arg.span))
             operand = Operand(kept, operand.value)
         given.append(Given(arg.name, arg.value, operand.var, operand.value))
     if any(arg.star for arg in node.args) or not isinstance(known, KernelValue | Callee):

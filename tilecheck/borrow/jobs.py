@@ -20,8 +20,8 @@ from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.loans import allocation, inside, lineage, meets
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Hold, Instr, Kind, Site, Use, Var
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Instr, Kind, Site, Use, Var
 
 _ON_HOST = (Kind.HOST, Kind.PINNED)
 _MADE_HERE = (Kind.FOREIGN, Kind.DEVICE, Kind.TENSOR)
@@ -44,30 +44,30 @@ class Jobs:
     def apply(self, instr: Instr, state: State, uses: Mapping[Var, Obj]) -> None:
         """Change `state` by `instr`, whose arguments are `uses`."""
         match instr:
-            case flow.Enqueue():
+            case instructions.Enqueue():
                 self._enqueue(instr, state, uses)
-            case flow.SyncStream(stream=None):
+            case instructions.SyncStream(stream=None):
                 self.wait_for_all(state)
-            case flow.SyncStream(stream=str() as var):
+            case instructions.SyncStream(stream=str() as var):
                 stream = state.names.get(var)
                 if stream is None or not _made(stream):
                     self._wait(state, [job for job, on in state.pending.items() if on is None or not _made(on)])
                 if stream is not None:
                     self._wait(state, _before(state, stream))
-            case flow.Record(event=event, stream=on):
+            case instructions.Record(event=event, stream=on):
                 mark = state.names.get(event)
                 if mark is not None:
                     state.recorded = {pair for pair in state.recorded if pair[0] != mark}
                     state.recorded |= {(mark, job) for job in self._on(state, on)}
-            case flow.WaitEvent(stream=on, event=event):
+            case instructions.WaitEvent(stream=on, event=event):
                 self._order(state, self._recorded(state, event), on)
-            case flow.WaitStream(stream=on, other=other):
+            case instructions.WaitStream(stream=on, other=other):
                 if on is not None and other is None and on in state.names:
                     state.aside.add(state.names[on])
                 self._order(state, self._on(state, other), on)
-            case flow.SyncEvent(event=event):
+            case instructions.SyncEvent(event=event):
                 self._wait(state, self._recorded(state, event))
-            case flow.Keep(src=src):
+            case instructions.Keep(src=src):
                 if src in state.names:
                     state.kept.update(lineage(state, state.names[src]))
             case _:
@@ -104,7 +104,7 @@ class Jobs:
         for job in jobs:
             state.after.add((job, job if stream is None else stream))
 
-    def _enqueue(self, instr: flow.Enqueue, state: State, uses: Mapping[Var, Obj]) -> None:
+    def _enqueue(self, instr: instructions.Enqueue, state: State, uses: Mapping[Var, Obj]) -> None:
         stream = state.names.get(instr.stream) if instr.stream is not None else None
         if instr.stream is not None and stream is None:
             return

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.context import Operand, is_ours
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Kind, Site, Touch, Use
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -47,7 +47,7 @@ def lend(low: Expressions, node: ir.Call, full: str) -> Operand | None:
     into = low.temp()
     site = Site(Kind.HOST if numpy else Kind.FOREIGN, spell(node), node.span)
     use = Use(source.var, Hold.SHARED, arg.span, spell(arg.value), "")
-    low.emit(flow.Lend((use,), full, into, site, lent=True, span=node.span))
+    low.emit(instructions.Lend((use,), full, into, site, lent=True, span=node.span))
     return Operand(into, Array("numpy" if numpy else "foreign", source.value.dtype, source.value.shape))
 
 

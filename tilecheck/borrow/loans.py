@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.places import Overlap, overlap
 from tilecheck.diagnostic import Span
-from tilecheck.ir.flow import WHOLE, Hold, Instr, Kind, Region, Use, Var
+from tilecheck.ir.instructions import WHOLE, Hold, Instr, Kind, Region, Use, Var
 
 Live = Mapping[Var, Span]
 """The variables that are read later, with where."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from tilecheck.ir.flow import ALL, END, Range, Region
+from tilecheck.ir.instructions import ALL, END, Range, Region
 
 
 class Overlap(Enum):

@@ -192,8 +192,9 @@ class DroppedOpWarning(UserWarning):
     """An op was built and never run."""
 
 class Stream:
-    """Work submitted to one stream runs in order."""
+    """Work submitted to one stream runs in order: one of our own, or `other`, the stream of another library."""
 
+    def __init__(self, other: Any = None) -> None: ...
     def synchronize(self) -> None: ...
 
 class _Policy(Protocol):

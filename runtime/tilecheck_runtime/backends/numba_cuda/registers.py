@@ -161,6 +161,9 @@ def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
 def narrow(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
     """A value of the work dtype rounded to `dtype`, to nearest even; 8-bit floats saturate."""
     match dtype:
+        case "f16" if not target_has((8, 0)):
+            # Spelled out: NVVM folds `fptrunc` into a minimum of halves, which sm_75 has not.
+            return call_asm(builder, "cvt.rn.f16.f32 $0, $1;", I16, "=h,f", value)
         case "f16":
             return builder.bitcast(builder.fptrunc(value, HALF), I16)
         case "bf16":
