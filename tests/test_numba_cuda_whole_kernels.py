@@ -12,6 +12,7 @@ from tests.block_machine import Memory, lowered, run
 from tests.library_reports import checked_for
 from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, f32
 from tilecheck_runtime import kernels as library
+from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 RNG = np.random.default_rng(3)
 LATE = [frozenset(names) for names in ((), ("copies",), ("products",), ("copies", "products"))]
@@ -52,6 +53,23 @@ def test_gemm(monkeypatch: pytest.MonkeyPatch, form: str, m: int, n: int, k: int
     arrays = {"z": np.full((m, n), np.nan, np.float32), "x": x, "y": y}
     for z in computed(monkeypatch, library.gemm, sizes, arrays, form, tile=tile[:2]):
         np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("m, n, k, tile", [(72, 40, 88, (64, 32, 16)), (64, 64, 160, (64, 64, 32))], ids=str)
+def test_gemm_on_the_first_tensor_cores(
+    monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, tile: tuple[int, int, int]
+) -> None:
+    x, y = half(m, k), half(k, n)
+    report = checked_for(library.gemm, dict(zip(("BM", "BN", "BK"), tile, strict=True)), "f16")
+    memory = Memory({"z": np.full((m, n), np.nan, np.float32), "x": x, "y": y})
+    code = lowered(monkeypatch, report, memory.facts(), capability=(7, 5))
+    grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
+    token = TARGET.set((7, 5))
+    try:
+        left = run(report, code, memory, {}, grid, late=frozenset())
+    finally:
+        TARGET.reset(token)
+    np.testing.assert_allclose(left["z"], x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -16,15 +16,12 @@ the whole block return after noting kernel line and block in the fault record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tilecheck.ir.kernel import (
-    ScalarParam,
-    TensorParam,
-)
+from tilecheck.ir.kernel import Name, OpCall, ScalarParam, TensorParam, walk
 from tilecheck.ir.types import TileType
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
@@ -85,6 +82,7 @@ def lower(
         return low, row
 
     _refuse_giants(report)
+    _refuse_newer(report, facts, capability)
     low, row = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))
     if low.stagings:
         for depth in depths(low.plan.resident):
@@ -105,6 +103,29 @@ def _refuse_giants(report: TileReport) -> None:
                 "most",
                 "use smaller tiles",
             )
+
+
+def _refuse_newer(report: TileReport, facts: Mapping[str, Facts], capability: tuple[int, int]) -> None:
+    """Raise LaunchRefused for what only later architectures have instructions for, which the assembler would not say."""
+    dtypes = {kind.dtype.name for kind in report.types.values() if isinstance(kind, TileType)}
+    dtypes |= {known.dtype for known in facts.values()}
+    added = {facts[call.args[0].id].dtype for call in _additions(report) if isinstance(call.args[0], Name)}
+    needs = [(f"{dtype} numbers", (8, 9)) for dtype in sorted(dtypes) if dtype.startswith("f8")]
+    needs += [("`atomic_add` of bf16", (9, 0))] if "bf16" in added else []
+    for what, first in needs:
+        if capability < first:
+            raise LaunchRefused(
+                f"`{report.kernel.name}` has {what}, which need sm_{first[0]}{first[1]} or later; this is "
+                f"sm_{capability[0]}{capability[1]}",
+                "use another dtype, such as f16 or f32",
+                rule="unsupported",
+            )
+
+
+def _additions(report: TileReport) -> Iterator[OpCall]:
+    for node in walk(*report.kernel.body):
+        if isinstance(node, OpCall) and node.op == "atomic_add":
+            yield node
 
 
 def _lowered(low: Lowering, in_row: bool) -> Lowered:

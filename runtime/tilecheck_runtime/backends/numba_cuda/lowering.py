@@ -37,6 +37,7 @@ from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, st
 from tilecheck_runtime.backends.numba_cuda.anew import Recipes
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
+from tilecheck_runtime.backends.numba_cuda.matrix import tensor_dtypes
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, arrived
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
 from tilecheck_runtime.backends.numba_cuda.reduction import Site
@@ -90,7 +91,9 @@ class Lowering:
         staged = tuple(product for staging in stagings for product in staging.products)
         grouped = self._grouped(stagings, standing) if warpgroups else None
         tall = any(staging.ahead(product) == (False, True) for staging in stagings for product in staging.products)
-        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped, tall)
+        self.plan: Plan = make_plan(
+            self.kernel, self.types, facts, threads, staged, grouped, tall, tensor_dtypes(capability)
+        )
         settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
         self.stagings = {staging.loop: staging for staging in settled if staging.uses}
         self.rings: dict[For, Ring] = {}
