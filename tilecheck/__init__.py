@@ -32,7 +32,7 @@ _HOMES = {
 # What the runtime adds; a test compares it with `tilecheck_runtime.__all__`.
 _RUNTIME = (
     *("BorrowError", "DroppedOpWarning", "KernelRejected", "KernelStopped", "LaunchRefused", "OpError"),
-    *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack"),
+    *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack", "lend"),
     *("arange", "asarray", "empty", "eye", "full", "linspace", "meta", "ones", "rand", "randn", "zeros"),
     *("CudaGraph", "DeviceOp", "RoundRobin", "Running", "Single", "Stream"),
     *("dup", "memcpy", "streams", "value", "zip"),

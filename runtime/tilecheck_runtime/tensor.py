@@ -276,9 +276,9 @@ class Tensor(Unique, surface.Tensor):
         copy: bool | None = None,
     ) -> Any:
         """Lend the memory to another library; see `interop`."""
-        from tilecheck_runtime.interop import lend
+        from tilecheck_runtime.interop import dlpack
 
-        return lend(self, stream, max_version, dl_device, copy)
+        return dlpack(self, stream, max_version, dl_device, copy)
 
     # ---- for the rest of the runtime
 
