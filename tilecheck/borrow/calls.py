@@ -17,7 +17,7 @@ from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
-from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
@@ -77,7 +77,8 @@ def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     if full in TENSOR_MAKERS:
         back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
         return back or _make_tensor(low, node, name or spell(node), full)
-    if full in BORROWERS and (lent := lend(low, node, full)) is not None:
+    inner = lent_to(node)
+    if (full in BORROWERS or inner is not node) and (lent := lend(low, inner, full or "")) is not None:
         return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
@@ -351,6 +352,8 @@ def _pass_on(low: Expressions, node: ir.Call) -> Operand:
 
 
 def _stream(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
     return Operand(low.make(Kind.STREAM, spell(node), node.span), Handle("stream"))
 
 
