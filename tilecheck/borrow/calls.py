@@ -17,7 +17,7 @@ from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
-from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to, made_of_lent
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
@@ -82,6 +82,9 @@ def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
+    again = made_of_lent(low, node)
+    if again is not None:
+        return again
     found = plain.function(low, node, full, name)
     if found is not None:
         return found
