@@ -33,6 +33,7 @@ from tilecheck.borrow.values import (
     Pieces,
     Thing,
     Value,
+    grown,
     join,
 )
 from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
@@ -282,14 +283,17 @@ class Expressions(Context):
         lazy = node.kind == "generator"
         var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)
-        self._clauses(node, 0, var)
+        values: list[Value] = []
+        self._clauses(node, 0, var, values)
         self.env = before
-        return Operand(var)
+        keyed = node.kind == "dict"
+        return Operand(var, NOTHING if lazy else grown(Items(()), tuple(values[-1:]), keyed))
 
-    def _clauses(self, node: ir.Comprehension, at: int, into: str) -> None:
+    def _clauses(self, node: ir.Comprehension, at: int, into: str, values: list[Value]) -> None:
         if at == len(node.clauses):
             for element in node.elements:
                 operand = self.expr(element)
+                values.append(operand.value)
                 if operand.var is not None:
                     self.emit(instructions.Put(into, None, operand.var, span=element.span))
             return
@@ -298,7 +302,7 @@ class Expressions(Context):
         def body() -> None:
             for condition in clause.conditions:
                 self.read(condition)
-            inner = self.block_of(lambda: self._clauses(node, at + 1, into))
+            inner = self.block_of(lambda: self._clauses(node, at + 1, into, values))
             if clause.conditions:
                 self.emit(flow.Branch((inner, ()), span=node.span))
             else:

@@ -58,6 +58,9 @@ WHOLE = Region()
 ANY = "[*]"
 """The slot of a container that stands for each of its elements, after a loop that did the same to all of them."""
 
+OVER = ".over"
+"""The slot of a container, naming itself, in which an array lies that no copy is filling any more."""
+
 
 Shown = Literal["none", "not none", "true", "false"]
 """What a test can show of a name."""
