@@ -170,7 +170,10 @@ _MADE = frozenset(
 
 
 def rebuilt(low: Expressions, node: ir.Call, full: str) -> Operand | None:
-    """`list`, `tuple`, `reversed`, `enumerate` and `zip` of known containers; None for any other call."""
+    """`list`, `tuple`, `reversed`, `enumerate` and `zip` of known containers, `dict(z=z)`; None for any other call."""
+    if full == "builtins.dict" and node.args and all(arg.name for arg in node.args):
+        keys = tuple(ir.Const(arg.name, span=arg.span) for arg in node.args)
+        return display(low, ir.Display("dict", tuple(arg.value for arg in node.args), keys, span=node.span))
     if full not in _REBUILT or any(arg.name or arg.star for arg in node.args) or not node.args:
         return None
     if not all(isinstance(low.known(arg.value), Items) or isinstance(arg.value, ir.Display) for arg in node.args):

@@ -16,7 +16,7 @@ from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import computed, field_of
-from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
+from tilecheck.borrow.shapes import check_run, check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.subscripts import is_element, subscript
 from tilecheck.borrow.types import value_of_type
@@ -316,6 +316,8 @@ class Expressions(Context):
         operand = self.expr(awaited)
         if isinstance(operand.value, Op) and operand.value.calls and operand.var is not None:
             operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
+        if isinstance(operand.value, Op):
+            check_run(self, node, operand.value)
         if self.where == "scope" and isinstance(operand.value, Op | Handle):
             self.reentrant(node, spell(node))
         if operand.var is not None:

@@ -17,6 +17,7 @@ from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.decisions import conditions
 from tilecheck.borrow.expected import expects_refusal, must_raise, never
+from tilecheck.borrow.kernel_language import is_of_host
 from tilecheck.borrow.lower_expr import Expressions
 from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
@@ -40,9 +41,10 @@ class Statements(Expressions):
         self.part = part
         self.tested = tested_in(part)
         self.bindings = partial(bindings_of, part)
-        self.mentions = part.reads
+        self.mentions, self.aliased = part.reads, part.renamed
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
+        self.is_of_host = partial(is_of_host, program, part)
         self.conditions = conditions(part, lambda: program.shifting)
         self.expected: list[Span] = []
         # The functions that a test gets to see them raise.

@@ -108,7 +108,7 @@ class Closure:
 class Op:
     """A lazy op. Of a launch, `grid` is the grid that its outputs fix, as far as it is known, and `needs_grid` says that
     nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host. `calls` are the functions
-    that run with it.
+    that run with it. `meta` is an argument that has no data.
     """
 
     kernel: str | None = None
@@ -117,6 +117,7 @@ class Op:
     makes: bool = False
     to_host: bool = False
     calls: tuple[Closure, ...] = ()
+    meta: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
