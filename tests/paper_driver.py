@@ -66,6 +66,10 @@ class PaperDriver:
         self.awaited: list[int] = []
         # By stream: function, grid and the addresses of the arguments of what was launched last.
         self.launched: list[tuple[int, int]] = []
+        self.shapes: list[tuple[Any, Any, int]] = []
+        # What every kernel takes, by the name of the attribute, and the bytes of its parameters, None if nobody knows.
+        self.attributes: dict[str, int] = {}
+        self.parameters: list[int] | None = None
         self.destroyed: list[int] = []
         # The context of a stream of another library, 1 (ours) if it is not here.
         self.contexts: dict[int, int] = {}
@@ -114,7 +118,17 @@ class PaperDriver:
         return OK, self._new()
 
     def cuFuncGetAttribute(self, which: Any, function: int) -> Any:
-        return OK, 0
+        return OK, self.attributes.get(which.name.removeprefix("CU_FUNC_ATTRIBUTE_"), 0)
+
+    def cuFuncGetParamInfo(self, function: int, index: int) -> Any:
+        if self.parameters is None:
+            return real.CUresult.CUDA_ERROR_NOT_SUPPORTED, 0, 0
+        if index >= len(self.parameters):
+            return real.CUresult.CUDA_ERROR_INVALID_VALUE, 0, 0
+        return OK, sum(self.parameters[:index]), self.parameters[index]
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: int, threads: int, shared: int) -> Any:
+        return OK, 2048 // threads
 
     def cuFuncSetAttribute(self, function: int, which: Any, value: int) -> Any:
         return (OK,)
@@ -124,7 +138,11 @@ class PaperDriver:
     ) -> Any:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
+        self.shapes.append(((x, y, z), (bx, by, bz), shared))
         return (OK,)
+
+    def cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> Any:
+        return self.cuLaunchKernel(function, *rest)
 
     # ---- memory
 
