@@ -64,8 +64,12 @@ class PaperDriver:
         # Events by the flags they were made with, and those that a thread of the host has waited for.
         self.flags: dict[int, int] = {}
         self.awaited: list[int] = []
-        # By stream: function, grid and the addresses of the arguments of what was launched last.
+        # What was launched: function and stream, and the grid.
         self.launched: list[tuple[int, int]] = []
+        self.grids: list[tuple[int, int, int]] = []
+        self.destroyed: list[int] = []
+        # The context of a stream of another library, 1 (ours) if it is not here.
+        self.contexts: dict[int, int] = {}
         self._handles = count(1 << 20)
 
     def __getattribute__(self, name: str) -> Any:
@@ -121,6 +125,7 @@ class PaperDriver:
     ) -> Any:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
+        self.grids.append((x, y, z))
         return (OK,)
 
     # ---- memory
@@ -156,7 +161,11 @@ class PaperDriver:
         return OK, self._new()
 
     def cuStreamDestroy(self, stream: int) -> Any:
+        self.destroyed.append(stream)
         return (OK,)
+
+    def cuStreamGetCtx(self, stream: int) -> Any:
+        return OK, self.contexts.get(stream, 1)
 
     def cuStreamSynchronize(self, stream: int) -> Any:
         self.over[stream] = self.submitted[stream]
@@ -232,5 +241,5 @@ def on_paper() -> Iterator[PaperDriver]:
             gc.collect()
             backends.default.cache_clear()
             # Whatever dies later has no driver to say so to.
-            for late in ("free", "free_event", "free_graph", "new_event", "record"):
+            for late in ("free", "free_event", "free_graph", "free_stream", "new_event", "record"):
                 setattr(device.device, late, lambda *given: None)

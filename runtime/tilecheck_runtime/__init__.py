@@ -28,7 +28,7 @@ from tilecheck_runtime.errors import (
     OpError,
 )
 from tilecheck_runtime.graph import CudaGraph
-from tilecheck_runtime.interop import from_dlpack
+from tilecheck_runtime.interop import from_dlpack, lend
 from tilecheck_runtime.memory import allocated
 from tilecheck_runtime.op import DeviceOp, dup, memcpy, value, zip
 from tilecheck_runtime.partition import OWNED, OwnedPartition, Partition
@@ -61,6 +61,7 @@ __all__ = [
     "eye",
     "from_dlpack",
     "full",
+    "lend",
     "linspace",
     "memcpy",
     "meta",

@@ -299,6 +299,19 @@ class Device:
         driver = _bindings()
         return int(_ok("cuStreamCreate", driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
 
+    def free_stream(self, stream: int) -> None:
+        """Give up a stream; what was submitted to it still runs."""
+        if _left_behind:
+            return
+        _ok("cuStreamDestroy", _bindings().cuStreamDestroy(stream))
+
+    def owns_stream(self, stream: int) -> bool:
+        """Whether `stream`, which somebody else made, belongs to this device's primary context. Raises `DriverError` for
+        what is no stream.
+        """
+        self.enter()
+        return int(_ok("cuStreamGetCtx", _bindings().cuStreamGetCtx(stream))) == int(self._context)
+
     def wait_stream(self, stream: int) -> None:
         """Block the host until everything submitted to `stream` is done."""
         self.enter()

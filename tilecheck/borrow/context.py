@@ -24,9 +24,10 @@ from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing,
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Block, Instr, Kind, Site, Touch, Var
+from tilecheck.ir import instructions
+from tilecheck.ir.flow import Block
+from tilecheck.ir.instructions import Instr, Kind, Site, Touch, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Context:
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
-    `unread` is the expression being read if nobody uses what it gives.
+    `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
     """
 
     program: Program
@@ -98,6 +99,7 @@ class Context:
     is_given: Callable[[ir.Attr], bool] = lambda _: True
     bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
     unread: ir.Expr | None = None
+    asserting: bool = False
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions
@@ -115,9 +117,9 @@ class Context:
         if site is not None:
             name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
             changed["site"] = Site(site.kind, name, at, site.scope, site.in_async, site.inner or site.span)
-        if isinstance(instr, flow.Build | flow.Lend | flow.Enqueue):
+        if isinstance(instr, instructions.Build | instructions.Lend | instructions.Enqueue):
             changed["uses"] = tuple(replace(use, span=at) for use in instr.uses)
-        if isinstance(instr, flow.Lend):
+        if isinstance(instr, instructions.Lend):
             changed["given"] = tuple(replace(use, span=at) for use in instr.given)
         return replace(instr, **changed)
 
@@ -146,7 +148,7 @@ class Context:
     def make(self, kind: Kind, name: str, span: Span) -> Var:
         """A variable that names a new object."""
         var = self.temp()
-        self.emit(flow.Make(var, Site(kind, name, span), span=span))
+        self.emit(instructions.Make(var, Site(kind, name, span), span=span))
         return var
 
     def object_of(self, operand: Operand, node: ir.Expr) -> Var:
@@ -158,11 +160,18 @@ class Context:
     def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:
         """Host code uses `operand`, as `node` says."""
         if operand.var is not None:
-            self.emit(flow.Access(operand.var, touch, by or spell(node), span=node.span))
+            self.emit(instructions.Access(operand.var, touch, by or spell(node), span=node.span))
 
     def escape(self, operand: Operand, span: Span) -> None:
         if operand.var is not None:
-            self.emit(flow.Escape(operand.var, span=span))
+            self.emit(instructions.Escape(operand.var, span=span))
+
+    @contextmanager
+    def asserted(self) -> Iterator[None]:
+        """What is read inside is read to be tested."""
+        outer, self.asserting = self.asserting, True
+        yield
+        self.asserting = outer
 
     @contextmanager
     def gather(self) -> Iterator[list[Instr]]:

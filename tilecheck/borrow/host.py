@@ -29,7 +29,7 @@ from tilecheck.borrow.solver import solve
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Site
+from tilecheck.ir.instructions import Site
 
 
 @dataclass(frozen=True, slots=True)

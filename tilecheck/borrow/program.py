@@ -25,7 +25,7 @@ from tilecheck.borrow.vocabulary import (
     canonical,
 )
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir.instructions import Kind
 from tilecheck.ir.kernel import Access, TensorParam
 
 Outside = Callable[[str], Definition | None]

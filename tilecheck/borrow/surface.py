@@ -53,7 +53,7 @@ TABLE: Mapping[str, Mapping[str, Effect]] = {
     },
     "Partition": {"grid": Effect.LOOK, "prefix": Effect.LOOK, "map": Effect.LOOK, "unpartition": Effect.VIEW},
     "OwnedPartition": {"prefix": Effect.LOOK},
-    "Stream": {"synchronize": Effect.WAIT},
+    "Stream": {"__init__": Effect.LOOK, "synchronize": Effect.WAIT},
     "RoundRobin": {"__init__": Effect.LOOK, "next_stream": Effect.LOOK},
     "Single": {"__init__": Effect.LOOK, "next_stream": Effect.LOOK},
     "Running": {"stream": Effect.LOOK, "done": Effect.LOOK, "wait": Effect.WAIT, "__await__": Effect.WAIT},

@@ -224,6 +224,10 @@ class Backend(Protocol):
         `function` is what the user wrote."""
 
     def stream(self) -> Stream: ...
+
+    def wrap(self, foreign: object) -> Stream:
+        """The stream of another library, which stays alive as long as ours. Raises UsageError for what is none of this device."""
+
     def graph(self, work: tuple[Work, ...]) -> Graph: ...
 
 

@@ -300,6 +300,11 @@ class _CPU:
     def stream(self) -> CPUStream:
         return CPUStream()
 
+    def wrap(self, foreign: object) -> CPUStream:
+        raise UsageError(
+            "this process computes on the cpu, where there are no streams of other libraries", "make one: `tc.Stream()`"
+        )
+
     def graph(self, work: tuple[Work, ...]) -> CPUGraph:
         return CPUGraph(work)
 

@@ -24,6 +24,7 @@ from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Strided, Upload, Work
 from tilecheck_runtime.backends.cuda_events import CUDAEvent, Report
+from tilecheck_runtime.backends.cuda_foreign import wrapped
 from tilecheck_runtime.backends.cuda_streams import CUDAGraph, CUDAStream
 from tilecheck_runtime.backends.numba_cuda import lowering
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
@@ -125,6 +126,9 @@ class CUDADevice:
 
     def stream(self) -> CUDAStream:
         return CUDAStream(self, self.device.new_stream())
+
+    def wrap(self, foreign: object) -> CUDAStream:
+        return wrapped(self, foreign)
 
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
         """Capture the work on a stream that serves for nothing else; it runs when the graph is submitted."""

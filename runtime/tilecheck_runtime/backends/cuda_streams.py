@@ -36,13 +36,18 @@ class CUDAGraph:
 
 
 class CUDAStream:
-    """One CUDA stream."""
+    """One CUDA stream: ours, which ends with this object, or that of another library, whose `owner` is kept alive.
+
+    Every event keeps the stream that it was recorded on until it is over. So no handle comes again, for another stream, while
+    an event still tells streams apart by it.
+    """
 
     shares = True
 
-    def __init__(self, device: CUDADevice, handle: int) -> None:
+    def __init__(self, device: CUDADevice, handle: int, owner: object = None) -> None:
         self._device = device
         self.handle = handle
+        self._owner = owner
 
     def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
         """Queue work behind everything submitted to this stream and behind `after`."""
@@ -97,9 +102,15 @@ class CUDAStream:
         device = self._device.device
         handle = self._device.fresh_event()
         device.record(handle, self.handle)
-        event = CUDAEvent(self._device, handle, self.handle, keep, reports, after)
+        event = CUDAEvent(self._device, handle, self.handle, (self, keep), reports, after)
         self._device.holds(event)
         return event
+
+    def __del__(self) -> None:
+        if self._owner is None:
+            # At the end of the process the driver may be gone before.
+            with suppress(DriverError):
+                self._device.device.free_stream(self.handle)
 
 
 class CUDARepeat:
