@@ -64,9 +64,11 @@ class PaperDriver:
         # Events by the flags they were made with, and those that a thread of the host has waited for.
         self.flags: dict[int, int] = {}
         self.awaited: list[int] = []
-        # By stream: function, grid and the addresses of the arguments of what was launched last.
+        # What was launched: function and stream, and the grid.
         self.launched: list[tuple[int, int]] = []
-        self.shapes: list[tuple[Any, Any, int]] = []
+        self.grids: list[tuple[int, int, int]] = []
+        # Its block, and bytes of dynamic shared memory.
+        self.blocks: list[tuple[tuple[int, int, int], int]] = []
         # What every kernel takes, by the name of the attribute, and the bytes of its parameters, None if nobody knows.
         self.attributes: dict[str, int] = {}
         self.parameters: list[int] | None = None
@@ -138,7 +140,8 @@ class PaperDriver:
     ) -> Any:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
-        self.shapes.append(((x, y, z), (bx, by, bz), shared))
+        self.grids.append((x, y, z))
+        self.blocks.append(((bx, by, bz), shared))
         return (OK,)
 
     def cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> Any:

@@ -58,7 +58,7 @@ def test_a_launch_is_an_op_like_others(paper: PaperDriver) -> None:
         z.numpy()
     written, read = op.sync()
     assert read is x and written.unpartition().shape == (64,)
-    assert paper.shapes == [((4, 1, 1), (32, 1, 1), 0)]
+    assert paper.grids == [(4, 1, 1)] and paper.blocks == [((32, 1, 1), 0)]
     with pytest.raises(tc.OpError, match="cannot run `scale`"):
         op.sync()
     z.numpy()
@@ -146,7 +146,7 @@ def test_tensors_that_an_address_does_not_describe(paper: PaperDriver) -> None:
 def test_the_grid_comes_from_partitions_or_is_given(paper: PaperDriver) -> None:
     z, x, scale = tc.zeros(64), tc.ones(64), made()
     scale(z.partition(16), x, np.float32(2), 64, grid=(2, 3)).sync()
-    assert paper.shapes[-1][0] == (2, 3, 1)
+    assert paper.grids[-1] == (2, 3, 1)
     paper.parameters = None
     with pytest.raises(tc.LaunchRefused, match="the launch of `scale` has no grid"):
         scale(x, 1)
@@ -171,7 +171,7 @@ def test_what_the_device_cannot_hold_is_refused_with_the_arithmetic(paper: Paper
     ):
         made(shared=227 << 10)(x, grid=1)
     made(shared=48 << 10)(x, grid=1).sync()
-    assert paper.calls["cuFuncSetAttribute"] == 1 and paper.shapes[-1] == ((1, 1, 1), (32, 1, 1), 48 << 10)
+    assert paper.calls["cuFuncSetAttribute"] == 1 and paper.blocks[-1] == ((32, 1, 1), 48 << 10)
 
 
 def test_a_kernel_needs_a_reason_and_a_block() -> None:

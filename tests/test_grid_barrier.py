@@ -57,7 +57,7 @@ def test_the_interpreter_meets_at_it() -> None:
 def test_blocks_start_together(paper: PaperDriver) -> None:
     call(4).sync()
     assert (paper.calls["cuLaunchCooperativeKernel"], len(paper.launched)) == (1, 1)
-    assert paper.shapes == [((4, 1, 1), (64, 1, 1), 0)]
+    assert paper.grids == [(4, 1, 1)] and paper.blocks == [((64, 1, 1), 0)]
     again = call(4).prepare()
     again()
     again.wait()
