@@ -207,6 +207,9 @@ class Effects:
             case instructions.Clobber():
                 for var in self.captured & state.names.keys():
                     self._escape(state, state.names[var])
+                for obj in [obj for obj in state.kept if obj[0].kind is Kind.CONTAINER]:
+                    # Others have it, and see what was put into it since.
+                    self._escape(state, obj)
                 for var in self.outer & state.names.keys():
                     self._escape(state, state.names.pop(var))
                 for var in self.rebound:
