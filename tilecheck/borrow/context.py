@@ -81,6 +81,7 @@ class Context:
     says that the function does what only the host can; any other may yet be compiled by somebody, and `is_of_host` asks
     whether it does so with what is ours. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
+    `evaluated` are the conditions under which each operand of an `and` or `or` but the first was evaluated, if one binds a name;
     `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
     """
 
@@ -113,6 +114,7 @@ class Context:
     is_of_host: Callable[[], bool] = lambda: False
     is_given: Callable[[ir.Attr], bool] = lambda _: True
     bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
+    evaluated: dict[ir.Logic, tuple[str, ...]] = field(default_factory=dict)
     aliased: set[str] = field(default_factory=set)
     unread: ir.Expr | None = None
     asserting: bool = False

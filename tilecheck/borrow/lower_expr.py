@@ -240,11 +240,21 @@ class Expressions(Context):
         """`a and b`, `a or b`: one of them, which matters if the last is an op, a running one or a tensor."""
         first = self.read(node.operands[0])
         last, result = Operand(None), None
+        binds = any(isinstance(part, ir.Walrus) for part in ir.walk(*node.operands[1:]))
+        if binds:
+            self.evaluated[node] = tuple(f"{self.temp()} evaluated" for _ in node.operands[1:])
         for at, later in enumerate(node.operands[1:]):
+            key = self.evaluated[node][at] if binds else None
+            if key is not None:
+                self.emit(instructions.Forget(key, span=node.span))
             with self.gather() as then:
+                if key is not None:
+                    self.emit(instructions.Decide(key, True, span=node.span))
                 suppose(self, node.operands[at], node.op == "and")
                 last = self.read(later)
             with self.gather() as skip:
+                if key is not None:
+                    self.emit(instructions.Decide(key, False, span=node.span))
                 if at == 0:
                     suppose(self, node.operands[0], node.op != "and")
                 if (

@@ -19,6 +19,7 @@ from tilecheck.borrow.decisions import conditions
 from tilecheck.borrow.expected import expects_refusal, must_raise, never
 from tilecheck.borrow.kernel_language import is_of_host
 from tilecheck.borrow.lower_expr import Expressions
+from tilecheck.borrow.managers import may_wait
 from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.remainders import bindings_of, tested_in, zero_tests
@@ -327,11 +328,6 @@ class Statements(Expressions):
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (instructions.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
-        elif isinstance(operand.value, Thing) and operand.var is not None:
-            # What it does at the end is not read.
-            inside = self.block_of(lambda: self._with(rest, body, span))
-            left: flow.Block = (instructions.Escape(operand.var, span=item.span), instructions.Clobber(span=item.span))
-            self.emit(flow.Guard(inside, (), (), left, span=span))
         elif kind == "scope":
             outer: tuple[Where, str] = self.where, self.scope
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
@@ -339,6 +335,12 @@ class Statements(Expressions):
             self.where, self.scope = outer
             if operand.var is not None:
                 self.emit(instructions.Seal(operand.var, span=item.span))
+        elif may_wait(self.program, item.context, operand.value):
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            with self.gather() as left:
+                self.escape(operand, item.span)
+                self.emit(instructions.Clobber(span=item.span))
+            self.emit(flow.Guard(inside, (), (), tuple(left), span=span))
         else:
             self._with(rest, body, span)
 
