@@ -101,8 +101,12 @@ def _outputs(launch: Launch) -> Iterator[Fault]:
 
 
 def _names(launch: Launch, param: TensorParam) -> list[str]:
-    """The tile's extents: numbers where they are fixed, else names."""
-    dims = launch.kernel.facts.dims
+    """The tile's extents: numbers where they are fixed, else names; one alone, which is no whole extent, may be any."""
+    dims, block = launch.kernel.facts.dims, launch.kernel.facts.block
+    if block is not None and len(block) == 1:
+        return [str(block[0])]
+    if len(param.extents or ()) == 1 and (key := (param.extents or ())[0]) is not None and dims[key].size is None:
+        return ["128"]
     known = [dims.get(key) if key is not None else None for key in param.extents or ()]
     return ["..." if dim is None else dim.name if dim.size is None else str(dim.size) for dim in known]
 

@@ -171,12 +171,19 @@ def kernel(fn: Any = None, /, *, checks: str = "auto", requires: str | None = No
 
 
 def simt(
-    *, block: int | tuple[int, ...], requires: str | None = None, shared: int = 0
+    fn: Any = None, /, *, block: int | tuple[int, ...] | None = None, requires: str | None = None, shared: int = 0
 ) -> Callable[[Callable[..., None]], Kernel]:
     """Make a SIMT kernel of a function written in numba-cuda's language: one thread of a block of `block` threads.
 
-    `shared` is the dynamic shared memory in bytes, `requires` as for `kernel`, with `blockDim` and `gridDim` too.
+    `shared` is the dynamic shared memory in bytes, `requires` as for `kernel`, with `blockDim` and `gridDim` too. Raises
+    `UsageError` (launch-contract) without a block.
     """
+    if fn is not None or block is None:
+        raise UsageError(
+            "`@tc.simt` states no block",
+            "say how many threads a block has: `@tc.simt(block=256)`",
+            rule="launch-contract",
+        )
     options = _contract(block, requires, shared)
 
     def decorate(function: Any) -> Kernel:
