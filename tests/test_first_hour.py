@@ -82,7 +82,7 @@ def told(program: str, old: str, new: str) -> list[tuple[str, str | None]]:
         # A tile that decides is the one mistake, whatever the branches are.
         (BODY, "t = z.load()\n    z.store(t if t > 0 else 0.0)", "a tile decides `if ... else`", "pick lanes with `tc.where`, or reduce: `tc.any(t).item()`"),
         # Launches.
-        ("k(z.partition(128)", "k(z", "`z` is not partitioned, but `k` writes `z`", "pass `z.partition(128)`, one tile per block"),
+        ("k(z.partition(128)", "k(z", "`z` is not partitioned, but `k` writes `z`", "pass `z.partition(BM)`, one tile per block, `BM` a number such as 64"),
         ("tc.zeros(1000)", "np.zeros(1000)", "`z.partition(128)` is what `partition` of the NumPy array `z` gives, None after sorting, but `z` of `k` is a tensor", "copy it to the device, `device = tc.asarray(z, tc.f32)`, and pass `device.partition(...)`"),
     ],
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_launch_condition_is_marked_where_the_kernel_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "help"),
     [
-        ("k(z.partition(256)", "k(z", "`z` is not partitioned, but `k` writes `z`", "pass `z.partition(256)`, one tile per block"),
+        ("k(z.partition(256)", "k(z", "`z` is not partitioned, but `k` writes `z`", "pass a partition: `z.partition(256)` has an element for each thread of a block"),
         ("(256), x", "(512), x", "`k` gives each thread one element of `z` along x, this launch has 512 threads for 1000", "make the tiles of `z` as large as the block, 256 along x, or cover a part with `.prefix()`"),
         ("block=256)", "block=256, requires='x.size >= 2 * z.size')", "`k` needs `x.size >= 2 * z.size`: `x.size` is 1000, `2 * z.size` is 2000", "change the arguments, or what the kernel requires"),
         ("block=256)", "block=256, requires='4096 <= z.size')", "`k` needs `4096 <= z.size`: `z.size` is 1000", "change the arguments, or what the kernel requires"),
@@ -195,3 +195,30 @@ def test_an_op_is_no_array_yet() -> None:
         op.numpy()
     assert "of a launch `op.first().to_host().sync()`" in str(caught.value)
     assert np.array_equal(op.first().to_host().sync(), x.numpy())
+
+
+@pytest.mark.parametrize(
+    ("index", "element", "guard"),
+    [
+        ("cuda.grid(1)", "x[cuda.grid(1)]", "cuda.grid(1) < x.size"),
+        ("cuda.grid(1) + 1", "x[cuda.grid(1) + 1]", "cuda.grid(1) + 1 < x.size"),
+        ("cuda.threadIdx.x", "x[cuda.threadIdx.x]", "cuda.threadIdx.x < x.size"),
+        ("2 * cuda.blockIdx.x", "x[2 * cuda.blockIdx.x]", "2 * cuda.blockIdx.x < x.size"),
+        ("laneid", "x[laneid]", "laneid < x.size"),
+    ],
+)
+def test_a_guard_is_written_as_kernels_write_it(index: str, element: str, guard: str) -> None:
+    text = f"""import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def k(z, x, laneid):
+    if cuda.grid(1) < z.size:
+        z[cuda.grid(1)] = x[{index}]
+
+
+k[64, 64](np.zeros(4096), np.ones(8), 9)
+"""
+    (found,) = check_text("f.py", text, Modules(), Options()).diagnostics
+    assert found.message.startswith(f"`{element}` reads outside `x`") and found.help == f"guard with `{guard}`"

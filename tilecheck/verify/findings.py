@@ -83,7 +83,18 @@ def _spelled(node: Node, words: Words, depth: int = 0) -> str:
     inner = {n.id for n in walk(node) if isinstance(n, Name)}
     for name in sorted(inner, key=len, reverse=True):
         text = text.replace(name, own_name(name))
-    return re.sub(r"%\d+", meaning, text)
+    return re.sub(r"%\d+", meaning, _as_numba(text, inner))
+
+
+# What `cuda.grid(1)` stands for, in an expression and as one.
+_GRID = re.compile(r"\(\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x\)|\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x")
+_THREAD = re.compile(r"(?<![\w.%])(?:(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|laneid|warpsize)\b")
+
+
+def _as_numba(text: str, names: set[str]) -> str:
+    """The thread's numbers as kernels write them, so that a guard can be pasted; `names` are the kernel's own."""
+    text = _GRID.sub("cuda.grid(1)", text)
+    return _THREAD.sub(lambda match: match[0] if match[0] in names else f"cuda.{match[0]}", text)
 
 
 def same_value_places(proof: Proof) -> tuple[Place, ...]:
