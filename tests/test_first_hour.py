@@ -222,3 +222,33 @@ k[64, 64](np.zeros(4096), np.ones(8), 9)
 """
     (found,) = check_text("f.py", text, Modules(), Options()).diagnostics
     assert found.message.startswith(f"`{element}` reads outside `x`") and found.help == f"guard with `{guard}`"
+
+
+@pytest.mark.parametrize(
+    ("body", "label"),
+    [
+        (
+            "if t < 8:\n        cuda.syncthreads()\n    else:\n        cuda.syncthreads()",
+            "wait at different barriers, or in",
+        ),
+        ("if t < 8:\n        cuda.syncthreads()", "waits for threads that have left"),
+        ("for _ in range(t):\n        cuda.syncthreads()", "waits for threads that have left"),
+    ],
+)
+def test_a_barrier_that_some_miss_says_what_the_threads_do(body: str, label: str) -> None:
+    text = f"""import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def k(z):
+    t = cuda.threadIdx.x
+    {body}
+
+
+k[1, 32](np.zeros(32))
+"""
+    findings = check_text("f.py", text, Modules(), Options()).diagnostics
+    assert {found.rule for found in findings} == {"divergent-barrier"}
+    for found in findings:
+        assert any(f"of block (0, 0, 0) {label}" in mark.text for mark in found.labels)
