@@ -252,3 +252,20 @@ k[1, 32](np.zeros(32))
     assert {found.rule for found in findings} == {"divergent-barrier"}
     for found in findings:
         assert any(f"of block (0, 0, 0) {label}" in mark.text for mark in found.labels)
+
+
+def test_the_witness_of_a_cutile_kernel_is_of_blocks() -> None:
+    text = """import cuda.tile as ct
+import numpy as np
+
+
+@ct.kernel
+def k(c):
+    ct.store(c, index=(0,), tile=ct.full((16,), ct.bid(0), c.dtype))
+
+
+ct.launch(None, (4,), k, (np.zeros(64, np.float32),))
+"""
+    (found,) = check_text("f.py", text, Modules(), Options()).diagnostics
+    assert found.rule == "data-race" and found.witness is not None
+    assert all(party.startswith("block (") for party in found.witness.threads)

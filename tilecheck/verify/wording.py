@@ -10,6 +10,8 @@ help: put a `cuda.syncthreads()` between line 12 and line 13
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilecheck.diagnostic import Diagnostic, Label, Severity
 from tilecheck.verify.simt import Finding
 
@@ -35,7 +37,7 @@ def diagnose(finding: Finding, severity: Severity) -> Diagnostic:
         finding.kernel,
         labels,
         advice,
-        finding.witness,
+        replace(finding.witness, threads=tuple(_threads(finding))),
         notes,
     )
 
