@@ -124,6 +124,8 @@ def test_a_thread_kernel_and_its_launch(old: str, new: str, message: str, help: 
 # What type checkers would refuse.
 SIMT: Any = tc.simt
 DIM: Any = tc.Dim
+BENCH: Any = tc.do_bench
+TUNE: Any = tc.autotune
 ZEROS: Any = tc.zeros
 MOVE: Any = kernels.move
 FILL: Any = kernels.fill
@@ -153,6 +155,10 @@ Foreign.__name__, Foreign.__module__ = "Tensor", "torch"
         (lambda z, x: tc.zeros(0).partition(8), "`tc.zeros(0)` has no elements to partition: its extent on axis 0 is 0", "nothing is to be done then: launch only `if tc.zeros(0).size:`"),
         (lambda z, x: SIMT(lambda: None), "`@tc.simt` states no block", "say how many threads a block has: `@tc.simt(block=256)`"),
         (lambda z, x: SIMT(requires="x.size > 1"), "`@tc.simt` states no block", "say how many threads a block has: `@tc.simt(block=256)`"),
+        (lambda z, x: tc.kernels.relu(z.partition(8), x).graph().sync(), "`CudaGraph` has no attribute `sync`", "a replay is an op: `graph.launch().sync()`"),
+        (lambda z, x: BENCH(z), "a function is timed, this is a `Tensor`", "wrap it: `lambda: kernel(z.partition(128), x)`"),
+        (lambda z, x: TUNE(kernels.move, [{"BM": 8}], (z, x)), "the arguments are made for each configuration by a function, this is a `tuple`", "such as `lambda BM: (z.partition(BM), x)`"),
+        (lambda z, x: TUNE(kernels.move, [], lambda BM: (z, x)), "`autotune` wants different configurations, there is none", 'such as `[{"BM": 64}, {"BM": 128}]`'),
         (lambda z, x: DIM(128), "`Dim(...)` makes no extent", "declare it: `class BM(Dim): ...`, or with `size=128`"),
         (lambda z, x: kernels.move.with_hints(num_warps=3), "`move.with_hints`: `num_warps=3` is not a power of two from 1 to 32: warps of a block, heeded by numba-cuda where nothing is multiplied", None),
     ],

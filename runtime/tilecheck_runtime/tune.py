@@ -90,7 +90,13 @@ def autotune(
             raise UsageError(f"a configuration is a dict, this is {config!r}", 'such as `{"BM": 64, "BN": 128}`')
     names = [config_name(config) for config in configs]
     if not names or len(set(names)) < len(names):
-        raise UsageError("`autotune` wants one or more different configurations", f"got {len(names)}")
+        what = "there is none" if not names else "one is there twice"
+        raise UsageError(f"`autotune` wants different configurations, {what}", 'such as `[{"BM": 64}, {"BM": 128}]`')
+    if not callable(make):
+        raise UsageError(
+            f"the arguments are made for each configuration by a function, this is a `{type(make).__name__}`",
+            "such as `lambda BM: (z.partition(BM), x)`",
+        )
     gate = None if expected is None else [np.asarray(values) for values in expected]
     told = None if expected is None else "`expected`"
     record: TuningLog | None = None
