@@ -64,8 +64,9 @@ class PaperDriver:
         # Events by the flags they were made with, and those that a thread of the host has waited for.
         self.flags: dict[int, int] = {}
         self.awaited: list[int] = []
-        # By stream: function, grid and the addresses of the arguments of what was launched last.
+        # What was launched: function and stream, and the grid.
         self.launched: list[tuple[int, int]] = []
+        self.grids: list[tuple[int, int, int]] = []
         self.destroyed: list[int] = []
         # The context of a stream of another library, 1 (ours) if it is not here.
         self.contexts: dict[int, int] = {}
@@ -124,6 +125,7 @@ class PaperDriver:
     ) -> Any:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
+        self.grids.append((x, y, z))
         return (OK,)
 
     # ---- memory

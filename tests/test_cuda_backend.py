@@ -16,7 +16,7 @@ from tests.paper_driver import PaperDriver, on_paper
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import kernels
 from tilecheck_runtime.backends import cuda, faults
-from tilecheck_runtime.backends.numba_cuda import lowering
+from tilecheck_runtime.backends.numba_cuda import lowering, specialise
 from tilecheck_runtime.calls import forget
 
 pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
@@ -162,6 +162,23 @@ def test_another_float_is_written_where_it_belongs(paper: PaperDriver, monkeypat
     for step in range(6):
         assert 0.5 + step in taken[2 * step] and 100.5 + step in taken[2 * step + 1]
     stream.synchronize()
+
+
+def test_a_grid_too_long_for_the_hardware_stands_in_a_row(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    z, x, stream = tc.zeros(4, 8), tc.ones(4, 8), tc.Stream()
+
+    def launch() -> None:
+        k.move2(z.partition(2, 2), x).run(stream)
+        k.move2(z.partition(2, 2), x).prepare(stream)()
+        stream.synchronize()
+
+    launch()
+    monkeypatch.setattr(specialise, "LONGEST", 3)
+    launch()
+    launch()
+    hardware, row, again = zip(paper.launched[::2], paper.grids[::2], strict=True)
+    assert paper.grids == [(2, 4, 1)] * 2 + [(8, 1, 1)] * 4
+    assert hardware[0] != row[0] == again[0]
 
 
 def test_what_the_compiler_does_not_take_is_a_refusal(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,3 +173,21 @@ def test_sub_tiles_beyond_the_edge_are_not_stored(monkeypatch: pytest.MonkeyPatc
     left = run(report, code, memory, {}, [-(-rows // 4), 1, 1], late=frozenset())
     np.testing.assert_array_equal(left["z"], x * 2)
     np.testing.assert_array_equal(left["x"], x)
+
+
+@tc.kernel
+def numbered(z: Tensor[Mut, f32, ROWS, BN]) -> None:
+    z.store(tc.full((ROWS, BN), 100.0 * tc.block_id(0) + tc.block_id(1), dtype=f32))
+
+
+@pytest.mark.parametrize("in_row", [False, True])
+def test_a_block_has_the_same_id_by_the_hardware_s_grid_and_in_a_row(
+    monkeypatch: pytest.MonkeyPatch, in_row: bool
+) -> None:
+    memory = Memory({"z": np.zeros((6, 14), np.float32)})
+    report = checked_for(numbered, {"ROWS": 2, "BN": 4}, "f32")
+    code = lowered(monkeypatch, report, memory.facts(), capability=(9, 0), in_row=in_row)
+    assert code.in_row == in_row
+    left = run(report, code, memory, {}, [3, 4, 1], late=frozenset())
+    rows, columns = np.indices((6, 14))
+    np.testing.assert_array_equal(left["z"], 100.0 * (rows // 2) + columns // 4)
