@@ -45,6 +45,9 @@ STEPS = {
         ((1, 4096), {"num_warps": 4, "occupancy": 16}),
         ((1, 4096), {"num_warps": 8, "occupancy": 5}),
         ((1, 4096), {"num_warps": 8, "occupancy": 8}),
+        ((2, 4096), {"num_warps": 8}),
+        ((2, 4096), {"num_warps": 16, "occupancy": 4}),
+        ((4, 4096), {"num_warps": 16}),
     ),
     16384: (
         *WHOLE[16384],
@@ -52,6 +55,7 @@ STEPS = {
         ((1, 16384), {"num_warps": 16, "occupancy": 2}),
         ((1, 16384), {"num_warps": 16, "occupancy": 3}),
         ((1, 16384), {"num_warps": 16, "occupancy": 4}),
+        ((2, 16384), {"num_warps": 16}),
         ((1, 4096), {"num_warps": 8}),
         ((1, 4096), {"num_warps": 16}),
         ((1, 8192), {"num_warps": 8}),
