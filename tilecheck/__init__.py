@@ -49,11 +49,12 @@ def __getattr__(name):
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "kernels":
-        value = import_module("tilecheck_runtime.kernels")
+        value = import_module("tilecheck.kernels")
     elif name in KERNEL_OPS:
         value = import_module("tilecheck.surface.kernel").KernelOp(name)
     else:
-        raise AttributeError(f"module `tilecheck` has no attribute `{name}`", name=name, obj=None)
+        elsewhere = import_module("tilecheck.surface.elsewhere")
+        raise elsewhere.missing("module `tilecheck`", name, elsewhere.on_host(name), None)
     globals()[name] = value
     return value
 

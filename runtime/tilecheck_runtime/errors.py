@@ -2,7 +2,7 @@
 
     TilecheckError            .rule .message .points .help
     ├── UsageError            a host call that makes no sense: a bad shape, dtype, slice or argument
-    │   └── NoSuchAttribute   a method that an op does not have; an AttributeError too
+    │   └── NoSuchAttribute   a name or method that is not there; an AttributeError too
     ├── BorrowError           ownership: borrow-conflict, use-after-move, use-in-flight, write-to-shared
     ├── LaunchRefused         a launch whose arguments do not fit together; nothing was queued
     │   └── KernelRejected    the kernel itself is wrong; `.diagnostics` holds the findings
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilecheck.diagnostic import Diagnostic
-from tilecheck.surface.errors import TilecheckError, UsageError
+from tilecheck.surface.errors import NoSuchAttribute, TilecheckError, UsageError
 
 __all__ = [
     "BorrowError",
@@ -41,10 +41,6 @@ class BorrowError(TilecheckError):
     """An access that ownership forbids. The tensor and its borrows are as before."""
 
     rule = "borrow-conflict"
-
-
-class NoSuchAttribute(UsageError, AttributeError):
-    """A method of something else, asked of an op: `op.wait()` before `op.run()`."""
 
 
 class LaunchRefused(TilecheckError):

@@ -18,7 +18,7 @@ from tilecheck.borrow.decisions import count_rounds, rebound
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.subscripts import subscript
-from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
+from tilecheck.borrow.values import NOTHING, Array, Items, Many, Nothing, Table, Value, grown, item_of, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow, instructions
@@ -43,6 +43,8 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
                 var = low.object_of(operand, target)
                 low.emit(instructions.Put(holder.var, f".{name}", var, span=target.span))
             low.set(target, operand.value)
+        case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as name)):
+            bind(low, ir.Attr(owner, name, span=target.span), operand, node)
         case ir.Sub():
             _bind_item(low, target, operand, node)
         case ir.Display(items=items):
@@ -70,11 +72,14 @@ def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr
     known = isinstance(target.index, ir.Const) and target.index.known
     if not known:
         low.look(holder, target.base, Touch.WRITE, spell(target))
+    if isinstance(target.base, ir.Attr) and target.base.name == "__dict__":
+        low.escape(holder, target.span)
     if operand.var is not None:
         field = f"[{target.index.value!r}]" if isinstance(target.index, ir.Const) and known else None
         low.emit(instructions.Put(holder.var, field, operand.var, span=target.span))
-    if isinstance(holder.value, Table):
-        low.set(target.base, NOTHING)
+    if isinstance(holder.value, Table) or (isinstance(holder.value, Items | Many) and not known):
+        keyed = isinstance(holder.value, Table) or (isinstance(holder.value, Many) and holder.value.keyed)
+        low.set(target.base, NOTHING if known else grown(holder.value, operand.value, keyed))
     low.set(target, operand.value)
 
 
@@ -92,7 +97,7 @@ def _unpack(low: Expressions, items: tuple[ir.Expr, ...], operand: Operand, node
             bind(low, item, Operand(None), node)
         return
     for at, item in enumerate(items):
-        value = values[at] if values else NOTHING
+        value = values[at] if values else item_of(operand.value, at) if isinstance(operand.value, Many) else NOTHING
         if operand.var is None:
             bind(low, item, Operand(None, value), node)
             continue
@@ -157,6 +162,11 @@ def iterate(
             if orelse is not None:
                 orelse()
             return
+    first = ""
+    if isinstance(operand.value, Many) and not operand.value.keyed and operand.var is not None:
+        # Of the arrays in it the first round gets one that stands for all, the others nobody knows which.
+        element = _element(low, target, operand.var, instructions.ANY, operand.value.of)
+        first = element.var or ""
     known = operand.value.values if isinstance(operand.value, Items) and operand.var is None else ()
     every = reduce(join, known) if known else NOTHING
     container = operand.var if even and isinstance(operand.value, Nothing | Items) else None
@@ -173,6 +183,12 @@ def iterate(
     begin = count_rounds(low, target, source)
 
     def once() -> None:
+        if first and isinstance(operand.value, Many):
+            bind(low, target, Operand(first, operand.value.of), source)
+            site = Site(Kind.OTHER, spell(target), target.span)
+            low.emit(instructions.Make(first, site, span=target.span))
+            body()
+            return
         if container is None or not isinstance(target, ir.Name):
             bind(low, target, Operand(None, every), source)
             if begin is not None:

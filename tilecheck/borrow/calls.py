@@ -17,7 +17,7 @@ from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
-from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to, made_of_lent
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
@@ -35,6 +35,7 @@ from tilecheck.borrow.values import (
     Items,
     KernelValue,
     Launcher,
+    Many,
     Nothing,
     Number,
     Op,
@@ -43,7 +44,16 @@ from tilecheck.borrow.values import (
     Thing,
     Value,
 )
-from tilecheck.borrow.vocabulary import CALLERS, HANDED_ON, HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
+from tilecheck.borrow.vocabulary import (
+    CALLERS,
+    HANDED_ON,
+    HARMLESS,
+    LOOKS,
+    PRINTS,
+    READ_EACH,
+    TENSOR_MAKERS,
+    canonical,
+)
 from tilecheck.ir import host as ir
 from tilecheck.ir import instructions
 from tilecheck.ir.instructions import Hold, Kind, Site, Touch
@@ -56,6 +66,13 @@ if TYPE_CHECKING:
 
 def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     """Lower `node`; `name` is what the user calls its result."""
+    if isinstance(node.func, ir.Attr) and node.func.name.startswith("assert"):
+        with low.asserted():
+            return _lower_call(low, node, name)
+    return _lower_call(low, node, name)
+
+
+def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
         back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
@@ -65,6 +82,9 @@ def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
+    again = made_of_lent(low, node)
+    if again is not None:
+        return again
     found = plain.function(low, node, full, name)
     if found is not None:
         return found
@@ -160,7 +180,7 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     if again is not None:
         return again
     calls = full in CALLERS or any(isinstance(arg.value, ir.Lambda) for arg in node.args)
-    touch = Touch.LOOK if full in LOOKS else Touch.READ
+    touch = Touch.LOOK if full in LOOKS else Touch.EACH if full.startswith(READ_EACH) else Touch.READ
     outputs = written(node, full) if full.startswith("numpy.") else []
     for output in outputs:
         low.look(low.expr(output), output, Touch.WRITE, spell(node))
@@ -190,11 +210,11 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
     for arg in node.args:
         operand = low.expr(arg.value)
         low.escape(operand, arg.span)
-        if isinstance(operand.value, Items | Table):
+        if isinstance(operand.value, Items | Table | Many):
             low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
-        if isinstance(receiver.value, Items | Table) and isinstance(node.func, ir.Attr):
+        if isinstance(receiver.value, Items | Table | Many) and isinstance(node.func, ir.Attr):
             low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:

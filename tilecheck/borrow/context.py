@@ -67,7 +67,7 @@ class Context:
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
-    `unread` is the expression being read if nobody uses what it gives.
+    `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
     """
 
     program: Program
@@ -99,6 +99,7 @@ class Context:
     is_given: Callable[[ir.Attr], bool] = lambda _: True
     bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
     unread: ir.Expr | None = None
+    asserting: bool = False
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions
@@ -164,6 +165,13 @@ class Context:
     def escape(self, operand: Operand, span: Span) -> None:
         if operand.var is not None:
             self.emit(instructions.Escape(operand.var, span=span))
+
+    @contextmanager
+    def asserted(self) -> Iterator[None]:
+        """What is read inside is read to be tested."""
+        outer, self.asserting = self.asserting, True
+        yield
+        self.asserting = outer
 
     @contextmanager
     def gather(self) -> Iterator[list[Instr]]:

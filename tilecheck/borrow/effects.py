@@ -31,6 +31,7 @@ from tilecheck.borrow.loans import (
     bound_owner,
     bound_views,
     clash,
+    contents,
     has_bag,
     held_by_work,
     held_loans,
@@ -168,6 +169,7 @@ class Effects:
                 holder = self.named(state, base, instr.span)
                 item = self.named(state, src, instr.span)
                 if field is None:
+                    self.jobs.collected(state, holder, item)
                     state.bag.add((holder, item))
                 else:
                     state.slots[(holder, field)] = item
@@ -178,6 +180,10 @@ class Effects:
                 holder = self.named(state, base, instr.span)
                 if (holder, field) not in state.slots and field.startswith("[") and has_bag(state, holder):
                     # It may be any of what was put there.
+                    filled = self.jobs.filled(state, holder)
+                    if filled is not None:
+                        state.names[into] = filled
+                        return
                     self._escape(state, holder)
                 each = state.slots.get((holder, instructions.ANY))
                 if field != instructions.ANY and (holder, field) in state.slots:
@@ -283,14 +289,18 @@ class Effects:
 
     def _access(self, instr: instructions.Access, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
-        self._show(state, obj)
-        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch is Touch.LOOK:
+        # To read an op (its grid, whether it is there) runs nothing.
+        if obj[0].kind not in _OPS or instr.touch is Touch.ASK:
+            self._show(state, obj)
+        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch in (Touch.LOOK, Touch.ASK):
             self.jobs.owner(state, obj, instr.span, instr.by)
             return
         writes = instr.touch is Touch.WRITE
-        self._host(state, live, obj, instr.span, instr.by, writes)
-        self.jobs.owner(state, obj, instr.span, instr.by)
-        self.jobs.access(state, obj, instr.span, instr.by, writes)
+        for each in contents(state, obj) if instr.touch is Touch.EACH else (obj,):
+            if each == obj or not self._check_moved(state, each, instr.span, instr.by):
+                self._host(state, live, each, instr.span, instr.by, writes)
+                self.jobs.owner(state, each, instr.span, instr.by)
+                self.jobs.access(state, each, instr.span, instr.by, writes)
 
     def _host(self, state: State, live: Live, obj: Obj, span: Span, by: str, writes: bool) -> None:
         """The host, or a foreign library, reads or writes `obj`."""
@@ -454,6 +464,8 @@ def _begun(loan: Loan) -> tuple[Span, str, str, int]:
     """By where it begins, and what else tells loans apart."""
     return loan.origin, loan.param, loan.holder[0].name, loan.holder[1]
 
+
+_OPS = (Kind.OP, Kind.SHARED_OP)
 
 _MOVED = {
     Phase.BUILT: Break.MOVED_BUILT,

@@ -73,12 +73,30 @@ class Jobs:
             case _:
                 pass
 
+    def collected(self, state: State, holder: Obj, item: Obj) -> None:
+        """`item` is put into the container `holder`, nobody knows where."""
+        if item[0].kind in _ON_HOST and item not in _filling(state):
+            state.slots[(holder, instructions.OVER)] = holder
+
+    def filled(self, state: State, holder: Obj) -> Obj | None:
+        """One of the arrays in `holder` that stands for each of them: copies into all of them are in flight."""
+        if (holder, instructions.OVER) in state.slots:
+            return None
+        items = [item for base, item in state.bag if base == holder]
+        if not items or not set(items) <= _filling(state):
+            return None
+        return min(items, key=lambda item: (item[0].span, item[0].name, item[1]))
+
     def wait_for_all(self, state: State) -> None:
         """The host waits for the device."""
         self._wait(state, list(state.pending))
 
     def _wait(self, state: State, jobs: Iterable[Obj]) -> None:
         over = set(jobs)
+        if state.bag and over:
+            ended = {target for job, target, use in state.held if job in over and use.hold is Hold.EXCLUSIVE}
+            for base in {base for base, item in state.bag if item in ended}:
+                state.slots[(base, instructions.OVER)] = base
         state.pending = {job: on for job, on in state.pending.items() if job not in over}
         state.held = {entry for entry in state.held if entry[0] not in over}
         state.after = {pair for pair in state.after if pair[0] not in over}
@@ -184,6 +202,15 @@ class Jobs:
                 continue
             if root[0].kind is Kind.FOREIGN and root not in alive and target not in alive:
                 self.report(Broken(Break.FREED, span, self._title(root), use.text, use.span, self._title(on)))
+
+
+def _filling(state: State) -> set[Obj]:
+    """The arrays that copies on streams made here are filling."""
+    return {
+        target
+        for job, target, use in state.held
+        if use.hold is Hold.EXCLUSIVE and (on := state.pending.get(job)) is not None and _made(on)
+    }
 
 
 def _named(title: str) -> str:

@@ -68,7 +68,18 @@ def lend(low: Expressions, node: ir.Call, full: str) -> Operand | None:
     site = Site(Kind.HOST if numpy else Kind.FOREIGN, spell(node), node.span)
     use = Use(source.var, Hold.SHARED, arg.span, spell(arg.value), "")
     low.emit(instructions.Lend((use,), full, into, site, lent=True, span=node.span))
-    return Operand(into, Array("numpy" if numpy else "foreign", source.value.dtype, source.value.shape))
+    return Operand(into, Array("numpy" if numpy else "foreign", source.value.dtype, source.value.shape, made=node))
+
+
+def made_of_lent(low: Expressions, node: ir.Call) -> Operand | None:
+    """`np.asarray(lent)` after `lent = tc.lend(x)`: another handle on what was lent; None for any other call."""
+    if canonical(node.func) not in _TAKERS or len(node.args) != 1 or node.args[0].star:
+        return None
+    known = low.known(node.args[0].value)
+    made = known.made if isinstance(known, Array) else None
+    if not isinstance(made, ir.Call) or canonical(made.func) != _LENDER:
+        return None
+    return low.view(low.expr(node.args[0].value), node)
 
 
 def borrowed_back(low: Expressions, node: ir.Call) -> Operand | None:

@@ -99,6 +99,18 @@ def _keeps(state: State, used: bool) -> dict[Obj, list[Obj]]:
     return keeps
 
 
+def contents(state: State, obj: Obj) -> list[Obj]:
+    """`obj`, and what was put into it if it is a container, and so on."""
+    found = [obj]
+    for at in found:
+        if at[0].kind is Kind.CONTAINER:
+            items = [item for (base, field), item in state.slots.items() if base == at and field.startswith("[")]
+            items += [item for base, item in state.bag if base == at]
+            new = {item for item in items if item not in found}
+            found += sorted(new, key=lambda item: (item[0].span, item[0].name, item[1]))
+    return found
+
+
 def has_bag(state: State, holder: Obj) -> bool:
     """Whether something was put into `holder` nobody knows where."""
     return any(base == holder for base, _ in state.bag)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilecheck.borrow.contracts import takes_tiles
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_stmt import Statements
 from tilecheck.borrow.program import Program
@@ -39,7 +40,9 @@ class Lowered:
 
 
 def lower_module(program: Program) -> Iterator[Lowered]:
-    """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels are not host code."""
+    """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels and their helpers are not
+    host code.
+    """
     called_back: set[str] = set()
     raising: set[str] = set()
     lambdas: list[tuple[ir.Lambda, bool, list[Span]]] = []
@@ -57,6 +60,7 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
         return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
 
+    helpers = _helpers(program)
     pieces: list[tuple[ir.Function, Statements]] = []
     for part in program.survey.units():
         if not program.matters(part):
@@ -67,7 +71,7 @@ def lower_module(program: Program) -> Iterator[Lowered]:
                     yield run(Statements(program, part), "<module>", body[0].span, body, is_module=True)
             case ir.Class(name=name, body=body):
                 yield run(Statements(program, part), name, part.unit.span, body)
-            case ir.Function() as function if not _is_device(program, function):
+            case ir.Function() as function if not (_is_device(program, function) or function.full in helpers):
                 pieces.append((function, Statements(program, part)))
             case _:
                 pass
@@ -86,9 +90,21 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         yield run(piece, "<lambda>", found.span, (ir.Return(found.body, span=found.span),))
 
 
+def _helpers(program: Program) -> set[str]:
+    """The functions of the module that kernels call, or other helpers do, by their dotted names."""
+    functions = {p.unit.full: p for p in program.survey.units() if isinstance(p.unit, ir.Function) and p.unit.full}
+    left = [p for p in functions.values() if isinstance(p.unit, ir.Function) and _is_device(program, p.unit)]
+    found: set[str] = set()
+    while left:
+        called = left.pop().full & functions.keys() - found
+        found |= called
+        left += [functions[name] for name in called]
+    return found
+
+
 def _is_device(program: Program, function: ir.Function) -> bool:
     """Whether the body of `function` is kernel code."""
-    if program.kernel(function) is not None or function.name in program.survey.compiled:
+    if program.kernel(function) is not None or function.name in program.survey.compiled or takes_tiles(function):
         return True
     for decorator in function.decorators:
         target = decorator.func if isinstance(decorator, ir.Call) else decorator

@@ -33,6 +33,7 @@ from tilecheck.borrow.values import (
     Pieces,
     Thing,
     Value,
+    grown,
     join,
 )
 from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
@@ -83,6 +84,8 @@ class Expressions(Context):
                 return Operand(self.renamed.get(var, var) if full is None else None, self.known(node))
             case ir.Attr():
                 return self._attribute(node)
+            case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as field)):
+                return self._attribute(ir.Attr(owner, field, span=node.span))
             case ir.Sub():
                 base = self.expr(node.base)
                 if is_element(self, node, base.value):
@@ -140,13 +143,18 @@ class Expressions(Context):
         if node.full is not None and (not isinstance(known, Nothing) or isinstance(node.base, ir.Name)):
             return Operand(None, known)
         base = self.expr(node.base)
+        if node.name == "__dict__":
+            # What is done to it is done to the object.
+            return Operand(base.var)
         of_running = isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream"
         if (
             node.name in LOOKED_AT
             and not (of_running or self.key(node) in self.attributes)
             and not isinstance(base.value, KernelValue)
         ):
-            self.look(base, node.base, by=spell(node))
+            # The grid of an op that has no name is what it was built for.
+            asked = isinstance(base.value, Op) and (self.asserting or isinstance(node.base, ir.Call))
+            self.look(base, node.base, Touch.ASK if asked else Touch.LOOK, spell(node))
             return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
         if isinstance(base.value, Array):
             if node.name in VIEWS and base.var is not None:
@@ -275,14 +283,17 @@ class Expressions(Context):
         lazy = node.kind == "generator"
         var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)
-        self._clauses(node, 0, var)
+        values: list[Value] = []
+        self._clauses(node, 0, var, values)
         self.env = before
-        return Operand(var)
+        keyed = node.kind == "dict"
+        return Operand(var, NOTHING if lazy else grown(Items(()), tuple(values[-1:]), keyed))
 
-    def _clauses(self, node: ir.Comprehension, at: int, into: str) -> None:
+    def _clauses(self, node: ir.Comprehension, at: int, into: str, values: list[Value]) -> None:
         if at == len(node.clauses):
             for element in node.elements:
                 operand = self.expr(element)
+                values.append(operand.value)
                 if operand.var is not None:
                     self.emit(instructions.Put(into, None, operand.var, span=element.span))
             return
@@ -291,7 +302,7 @@ class Expressions(Context):
         def body() -> None:
             for condition in clause.conditions:
                 self.read(condition)
-            inner = self.block_of(lambda: self._clauses(node, at + 1, into))
+            inner = self.block_of(lambda: self._clauses(node, at + 1, into, values))
             if clause.conditions:
                 self.emit(flow.Branch((inner, ()), span=node.span))
             else:

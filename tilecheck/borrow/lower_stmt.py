@@ -129,7 +129,8 @@ class Statements(Expressions):
                     self.escape(self.expr(raised), node.span)
                 self.emit(flow.Exit("raise", span=node.span))
             case ir.Assert(test=test):
-                self.read(test)
+                with self.asserted():
+                    self.read(test)
                 suppose(self, test, True)
             case ir.Break():
                 self.emit(flow.Exit("break", span=node.span))

@@ -29,13 +29,13 @@ from tilecheck.borrow.shapes import (
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.surface import Effect, having
 from tilecheck.borrow.values import (
-    NOTHING,
     Array,
     Closure,
     Handle,
     Items,
     KernelValue,
     Launcher,
+    Many,
     Nothing,
     Number,
     Op,
@@ -43,6 +43,7 @@ from tilecheck.borrow.values import (
     Table,
     Thing,
     Value,
+    grown,
 )
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
 from tilecheck.ir import host as ir
@@ -83,13 +84,13 @@ def _guessed_method(
     method = func.name
     if isinstance(receiver.value, Table) and (taken := dict_method(low, node, method, receiver, func.base)) is not None:
         return taken
-    if not isinstance(receiver.value, Nothing | Items | Thing) or receiver.var is None:
+    if not isinstance(receiver.value, Nothing | Items | Many | Thing) or receiver.var is None:
         return None
     if method in ("append", "appendleft") and len(node.args) == 1:
         item = low.expr(node.args[0].value)
         if item.var is not None:
             low.emit(instructions.Put(receiver.var, None, item.var, span=node.span))
-        low.set(func.base, NOTHING)
+        low.set(func.base, grown(receiver.value, item.value, keyed=False))
         return Operand(None)
     if method == "into_partition":
         return _tensor_method(low, node, Array("tilecheck"), method, receiver, name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.decisions import decide, worth_deciding
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.loans import WORKING
-from tilecheck.borrow.values import Nothing, Number
+from tilecheck.borrow.values import Array, Nothing, Number
 from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
 from tilecheck.ir.instructions import Kind
@@ -62,7 +62,7 @@ def decided(low: Expressions, test: ir.Expr) -> bool | None:
             return None if found is None else not found
         case ir.Operation(op=op, operands=(inner, ir.Const(value=None, known=True))) if op in _IS:
             value = low.known(inner)
-            if isinstance(value, Nothing):
+            if isinstance(value, Nothing) or (isinstance(value, Array) and value.or_none):
                 return None
             return (value == Number(None)) is _IS[op]
         case ir.Name():

@@ -165,8 +165,9 @@ def computed(low: Expressions, node: ir.Attr, base: Operand) -> Operand | None:
     """
     program = low.program
     if not isinstance(base.value, Thing):
-        # Of an object that nothing is known of, a property of any class of the file may be meant.
-        return _anew(low, node) if node.name in program.properties and node.full is None else None
+        # Of an object that nothing is known of, a property of any class of the file may be meant; not where it was set.
+        meant = node.name in program.properties and node.full is None and low.key(node) not in low.env
+        return _anew(low, node) if meant else None
     full = base.value.cls
     function = program.method(full, node.name)
     if function is not None:

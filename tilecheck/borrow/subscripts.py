@@ -23,6 +23,7 @@ from tilecheck.borrow.values import (
     Handle,
     Items,
     KernelValue,
+    Many,
     Nothing,
     Number,
     Thing,
@@ -67,6 +68,11 @@ def subscript(low: Expressions, node: ir.Sub, base: Operand) -> Operand:
         kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
         low.emit(instructions.Get(var, base.var, field, Site(kind, spell(node), node.span), span=node.span))
         return Operand(var, item)
+    if isinstance(base.value, Many) and not isinstance(node.index, ir.Slice):
+        var = low.temp()
+        site = Site(Kind.OTHER, spell(node), node.span)
+        low.emit(instructions.Get(var, base.var, instructions.ANY, site, span=node.span))
+        return Operand(var, base.value.of)
     if isinstance(base.value, Items) or not isinstance(index.value, Nothing | Number):
         low.escape(base, node.span)
     else:

@@ -147,9 +147,9 @@ def _explain_findings(checked: Checked, kernel: Kernel) -> None:
     tile = tuple(report for report in checked.tile if report.kernel is kernel)
     simt = tuple(report for report in checked.simt if report.kernel is kernel)
     own = replace(checked, tile=tile, simt=simt, host=None, faults=faults)
-    lines = checked.text.splitlines()
+    own_lines, on_disk = checked.text.split("\n"), terminal.source_lines()
     for found in run_rules(own, [rule_name(rule) for rule in RULES]):
-        terminal.write("\n" + plain(found, lambda _: lines))
+        terminal.write("\n" + plain(found, lambda path: own_lines if path == checked.path else on_disk(path)))
 
 
 def _explain_proof(report: SimtReport, path: str, text: str) -> None:

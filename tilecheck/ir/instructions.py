@@ -58,6 +58,9 @@ WHOLE = Region()
 ANY = "[*]"
 """The slot of a container that stands for each of its elements, after a loop that did the same to all of them."""
 
+OVER = ".over"
+"""The slot of a container, naming itself, in which an array lies that no copy is filling any more."""
+
 
 Shown = Literal["none", "not none", "true", "false"]
 """What a test can show of a name."""
@@ -78,11 +81,15 @@ class Ending(StrEnum):
 
 
 class Touch(StrEnum):
-    """How host code uses an object: its memory, or only what is known without it (a shape)."""
+    """How host code uses an object: its memory, that of all that is in it (`EACH`), or only what is known without it (a
+    shape). A test that looks (`ASK`) is what an op may be built for.
+    """
 
     READ = "read"
+    EACH = "each"
     WRITE = "write"
     LOOK = "look"
+    ASK = "ask"
 
 
 class Kind(StrEnum):

@@ -104,7 +104,7 @@ class Kernel:
     def _check_binding(self, name: str, value: object, known: Mapping[str, tuple[DimClass, ...]]) -> None:
         kernel = f"`{self.fn.__name__}`"
         if name not in known:
-            listed = ", ".join(f"`{n}`" for n in sorted(known))
+            listed = ", ".join(f"`{n}`" for n, dims in sorted(known.items()) if any(d.size is None for d in dims))
             raise UsageError(
                 f"{kernel} has no extent `{name}`",
                 f"its extents are {listed}" if listed else "it has none",

@@ -37,8 +37,8 @@ _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A walk about to start: `assumptions` in words, `arguments` the parameters' values, `scalars` the terms of scalar parameters, `single` a kernel that
-    uses no thread or block index.
+    """A walk about to start: `assumptions` in words, `arguments` the parameters' values, `scalars` the terms of scalar
+    parameters, `single` a kernel that uses no thread or block index, `required` what the contract says of a launch.
     """
 
     run: Run
@@ -47,6 +47,7 @@ class Entry:
     arguments: Mapping[str, Value]
     scalars: Mapping[str, Term] = field(default_factory=dict)
     single: bool = False
+    required: tuple[Term, ...] = ()
 
 
 def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, contents: bool = False) -> Entry:
@@ -87,7 +88,9 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, c
     contract = Contract(symbols, dims, env, scalars)
     stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))
     assumptions += [f"{text} (the kernel's contract)" for text in stated]
-    return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
+    return Entry(
+        run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single, tuple(contract.facts)
+    )
 
 
 def _extents(
