@@ -14,6 +14,7 @@ from tilecheck.ir.compilers import products
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand
+from tilecheck_runtime.backends.limits import hold
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, CompileFailed, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
@@ -161,8 +162,7 @@ def load(device: Device, report: TileReport, key: Key, in_row: bool = False) -> 
             "use smaller tiles",
         )
     function = device.load(binary.image, binary.entry)
-    if lowered.shared + function.shared_bytes > device.limits.shared_per_block:
-        function.allow_shared(lowered.shared)
+    hold(device, lowered.name, function, lowered.threads, lowered.shared)
     longer: Once[None, Program] = Once()
     return Program(
         report.kernel,
