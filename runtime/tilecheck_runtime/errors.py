@@ -7,7 +7,8 @@
     ├── LaunchRefused         a launch whose arguments do not fit together; nothing was queued
     │   └── KernelRejected    the kernel itself is wrong; `.diagnostics` holds the findings
     ├── OpError               the life of ops, streams and graphs: run twice, reentrant-sync, capture
-    └── KernelStopped         a check inside the kernel stopped it; raised by `wait`
+    ├── KernelStopped         a check inside the kernel stopped it; raised by `wait`
+    └── driver.DriverError    the driver refused a call, or found that a kernel had failed; raised where it is noticed
 
 The class says at which stage something went wrong, `.rule` names the broken rule, the same name as in the linter. The
 text reads like the linter's: the first line stands alone, then the other points of the story, then one way out.

@@ -173,7 +173,10 @@ def _try(
         if wrong is not None:
             return Trial(name, config, error=wrong), gate
         timing = do_bench(lambda: _launch(kernel, config, lambda **_: arguments)) if time else None
-    except (TilecheckError, DriverError) as error:
+    except TilecheckError as error:
+        if isinstance(error, DriverError) and error.lost:
+            # What comes after it fails with the same error, and says nothing of its configuration.
+            raise
         return Trial(name, config, error=_first_line(error)), gate
     seconds = None if timing is None else timing.median
     return Trial(name, config, seconds), results if gate is None else gate
@@ -240,7 +243,7 @@ def _header(plan: Plan, names: list[str]) -> dict[str, Any]:
     return {
         "kernel": plan.name,
         "meaning": digest(meaning),
-        "device": default().name,
+        "device": default().model,
         "arguments": [
             str(a.elements) if isinstance(a, TensorArgument) else type(a.value).__name__ for a in plan.arguments
         ],
@@ -248,5 +251,5 @@ def _header(plan: Plan, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _first_line(error: TilecheckError | DriverError) -> str:
-    return f"{error.rule}: {error.message}" if isinstance(error, TilecheckError) else str(error)
+def _first_line(error: TilecheckError) -> str:
+    return f"{error.rule}: {error.message}"

@@ -26,6 +26,7 @@ from tests.op_kernels import CASES, module_text
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
+from tilecheck_runtime.export import sign
 from tilecheck_runtime.resources import capability_of
 
 # As the device's allocator aligns.
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="WORD", help="calls with this in their name")
     given = parser.parse_args()
     disk_cache.enable(given.folder)
+    sign()
     capability = capability_of(given.arch)
     counts, started = {"compiled": 0, "refused": 0, "failed": 0}, time.perf_counter()
     for name, call in calls(given.only):

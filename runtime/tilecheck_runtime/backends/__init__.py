@@ -202,6 +202,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """As in `tensor.device`."""
 
+    @property
+    def model(self) -> str:
+        """What kind of device it is: times of one say nothing of another."""
+
     def look(self) -> None:
         """Let go of what work that is over kept, and call what waits for its end."""
 
