@@ -218,3 +218,15 @@ def test_what_the_compiler_does_not_take_is_a_refusal(paper: PaperDriver, monkey
         k.move(z.partition(16), x).sync()
     assert caught.value.message == "`move`: the numba-cuda backend does not compile `sort` of 3 axes"
     assert caught.value.rule == "unsupported" and "launch_kernels.py:" in caught.value.points[0]
+
+
+def test_an_error_of_the_device_names_what_was_waited_for(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, z = tc.ones(64), tc.zeros(64)
+    running = kernels.add(z.partition(32), x, x).run(tc.Stream())
+    lost = paper.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    monkeypatch.setattr(PaperDriver, "cuEventSynchronize", lambda self, event: (lost,))
+    for _ in range(2):
+        with pytest.raises(tc.TilecheckError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+            running.wait()
+        assert caught.value.points == ("noticed while waiting for `add`",)
+        assert caught.value.help is not None and "lost to this process" in caught.value.help

@@ -15,7 +15,7 @@ from tilecheck import Mut, Shared, Tensor, f32
 from tilecheck_runtime import tune, tune_reference
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
-from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.errors import DriverError
 from tilecheck_runtime.launch import LaunchOp
 from tilecheck_runtime.tune import Tuned
 

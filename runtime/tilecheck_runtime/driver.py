@@ -21,48 +21,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tilecheck_runtime.errors import TilecheckError, UsageError
-
-# Errors of kernels after which every call of the process fails (CUDA driver API, CUresult).
-_LOST = frozenset(
-    f"CUDA_ERROR_{name}"
-    for name in (
-        "ILLEGAL_ADDRESS",
-        "LAUNCH_TIMEOUT",
-        "ASSERT",
-        "HARDWARE_STACK_ERROR",
-        "ILLEGAL_INSTRUCTION",
-        "MISALIGNED_ADDRESS",
-        "INVALID_ADDRESS_SPACE",
-        "INVALID_PC",
-        "LAUNCH_FAILED",
-        "ECC_UNCORRECTABLE",
-        "DEVICE_UNAVAILABLE",
-    )
-)
-_START_AGAIN = (
-    "the device is lost to this process: start it again; `tilecheck sanitize SCRIPT` says which access of an unchecked kernel "
-    "it was"
-)
-
-
-class DriverError(TilecheckError):
-    """The driver refused a call: `call` names it, `code` is the driver's own name of the error."""
-
-    rule = "launch-contract"
-
-    def __init__(self, call: str, code: str, text: str) -> None:
-        lost = code in _LOST
-        super().__init__(f"{call}: {text} ({code})", _START_AGAIN if lost else None)
-        self.call = call
-        self.code = code
-        # Whether the device is of no use to this process any more.
-        self.lost = lost
-
-
-class NoDevice(Exception):
-    """There is no usable GPU: the message says which of package, driver and device is missing."""
-
+from tilecheck_runtime.errors import DriverError, NoDevice, UsageError
 
 # Whether this process was forked from one that uses the GPU, whose driver does not come along.
 _left_behind = False

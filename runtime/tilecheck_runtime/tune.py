@@ -33,8 +33,7 @@ from tilecheck.surface.names import dims_of
 from tilecheck_runtime.backends import Array, default
 from tilecheck_runtime.bench import do_bench, do_bench_paired
 from tilecheck_runtime.binding import TensorArgument
-from tilecheck_runtime.driver import DriverError
-from tilecheck_runtime.errors import LaunchRefused, TilecheckError, UsageError
+from tilecheck_runtime.errors import DriverError, LaunchRefused, TilecheckError, UsageError
 from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import LaunchOp, Plan
 from tilecheck_runtime.layout import as_dtype

@@ -37,8 +37,8 @@ from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import LaunchRefused, OpError, UsageError
+from tilecheck_runtime.driver import Device
+from tilecheck_runtime.errors import DriverError, LaunchRefused, OpError, UsageError
 from tilecheck_runtime.layout import dense
 from tilecheck_runtime.sites import place
 from tilecheck_runtime.specialise import Key, Once
@@ -359,5 +359,5 @@ def _contiguous(strided: Strided) -> bool:
 
 @cache
 def device(ordinal: int = 0) -> CUDADevice:
-    """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
+    """The GPU. Raises `NoDevice` with the reason if there is none."""
     return CUDADevice(Device.open(ordinal))
