@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -111,9 +112,9 @@ class CUDAStream:
         self._device.holds(event)
         return event
 
-    def __del__(self) -> None:
-        if self._owner is None:
-            # At the end of the process the driver may be gone before.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the end of the process the driver, or the module that calls it, may be gone before.
+        if self._owner is None and not ending():
             with suppress(DriverError):
                 self._device.device.free_stream(self.handle)
 
