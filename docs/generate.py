@@ -36,6 +36,7 @@ HOST_WORDS = {
     "create": "Making tensors",
     "interop": "Arrays of other libraries",
     "kernel": "Kernels",
+    "cpp": "Kernels in CUDA C++",
     "unsafe": "Opting out",
     "op": "Operations to start from",
     "stream": "Streams",

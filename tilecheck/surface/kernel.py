@@ -177,7 +177,7 @@ def simt(
 
     `shared` is the dynamic shared memory in bytes, `requires` as for `kernel`, with `blockDim` and `gridDim` too.
     """
-    options = _contract(block, requires, shared)
+    options = contract(block, requires, shared)
 
     def decorate(function: Any) -> Kernel:
         return Kernel(_function(function, "simt"), "simt", options, {})
@@ -196,10 +196,11 @@ def adopt(kernel: Any, /, *, block: int | tuple[int, ...], requires: str | None 
             f"`adopt` takes a numba-cuda kernel, this is {_kind(kernel)}",
             "decorate the function with `@cuda.jit`, or use `@tc.simt(block=...)` alone",
         )
-    return Kernel(fn, "numba", _contract(block, requires, shared), {})
+    return Kernel(fn, "numba", contract(block, requires, shared), {})
 
 
-def _contract(block: object, requires: object, shared: object) -> dict[str, object]:
+def contract(block: object, requires: object, shared: object) -> dict[str, object]:
+    """The options of a launch contract. Raises `UsageError` for what is no block, text or number of bytes."""
     shape = block if isinstance(block, tuple) else (block,)
     if not 1 <= len(shape) <= 3 or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in shape):
         raise UsageError(f"`block={block!r}` is no block: one to three positive ints", rule="launch-contract")

@@ -8,7 +8,7 @@ run now, or be put into a graph and replayed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -222,6 +222,21 @@ class Backend(Protocol):
     ) -> Any:
         """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory;
         `function` is what the user wrote."""
+
+    def compile_cpp(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        block: Grid,
+        shared: int,
+        formats: str,
+        given: Sequence[tuple[str, int]],
+    ) -> Any:
+        """The program of a kernel in CUDA C++ for arguments of these `formats` (see `driver.Packed`); `given` says in words what
+        they are, and their bytes. Raises LaunchRefused where there is no C++, for what does not compile and for what the device
+        cannot hold.
+        """
 
     def stream(self) -> Stream: ...
 

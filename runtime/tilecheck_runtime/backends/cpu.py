@@ -297,6 +297,13 @@ class _CPU:
     ) -> cpu_simt.SimtProgram:
         return cpu_simt.compile_simt(report, block, shared, dims)
 
+    def compile_cpp(self, source: str, name: str, *rest: object) -> Any:
+        raise LaunchRefused(
+            f"`{name}` is CUDA C++, which runs on a GPU alone; this process computes on the cpu",
+            "write it as a `@tc.kernel` or `@tc.simt` to run it everywhere",
+            rule="unsupported",
+        )
+
     def stream(self) -> CPUStream:
         return CPUStream()
 

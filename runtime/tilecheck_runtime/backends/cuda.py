@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,9 @@ from tilecheck.ir.compilers import preference
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends.cuda_cpp import CppProgram
+from tilecheck_runtime.backends.cuda_cpp import load as load_cpp
+from tilecheck_runtime.backends.cuda_cpp import match as match_cpp
 from tilecheck_runtime.backends.cuda_events import CUDAEvent, Report
 from tilecheck_runtime.backends.cuda_foreign import wrapped
 from tilecheck_runtime.backends.cuda_streams import CUDAGraph, CUDAStream
@@ -184,11 +187,27 @@ class CUDADevice:
         """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
         return SimtProgram(self.device, report.kernel, function, dict(dims), block, shared, Once())
 
+    def compile_cpp(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        block: Grid,
+        shared: int,
+        formats: str,
+        given: Sequence[tuple[str, int]],
+    ) -> CppProgram:
+        """A kernel in CUDA C++ for arguments of these formats."""
+        self.device.enter()
+        function = load_cpp(self.device, source, name, options, block, shared)
+        match_cpp(name, function, given)
+        return CppProgram(function, formats, block, shared)
+
     def launch(self, work: Launch, stream: int) -> tuple[Report, ...]:
         """Submit a kernel; its fault record if it has checks."""
-        program: Program | SimtProgram | TileProgram = work.program
+        program: Program | SimtProgram | TileProgram | CppProgram = work.program
         self.fits(work, program.grid(work))
-        if not program.checks:
+        if isinstance(program, CppProgram) or not program.checks:
             program.launch(work, stream, 0)
             return ()
         report = Report(self, program.kernel, work.grid)

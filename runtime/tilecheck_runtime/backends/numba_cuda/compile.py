@@ -137,6 +137,8 @@ def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool =
 
     arch = f"sm_{capability[0]}{capability[1]}{'a' if accelerated else ''}"
     objects = [ObjectCode.from_ptx(text.encode()) for text in ptx]
+    if any(_GRID_BARRIER in text for text in ptx):
+        objects.append(ObjectCode.from_library(_device_runtime()))
     try:
         linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
         image = bytes(linker.link("cubin").code)
@@ -144,6 +146,20 @@ def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool =
         raise CompileFailed("the PTX", _reason(str(error)), "use smaller tiles") from error
     said = linker.get_info_log()
     return image, Resources(*(sum(map(int, re.findall(words, said))) for words in _SAID))
+
+
+# numba calls the device runtime for the barriers of a grid.
+_GRID_BARRIER = "cudaCGSynchronize"
+
+
+def _device_runtime() -> str:
+    """The path of the library with the barrier of a grid. Raises `CompileFailed` without it."""
+    from cuda.pathfinder import StaticLibNotFoundError, find_static_lib
+
+    try:
+        return str(find_static_lib("cudadevrt"))
+    except StaticLibNotFoundError:
+        raise CompileFailed("a grid barrier", "the library cudadevrt is not there", installed.STEP) from None
 
 
 def _reason(said: str) -> str:

@@ -32,7 +32,7 @@ def lacking() -> Iterator[str]:
         ("cuda-core", "cuda.core"),
         ("cuda-bindings", "cuda.bindings"),
     ):
-        if not _found(module):
+        if not found(module):
             packages_there = False
             yield f"`{package}`"
     if not packages_there:
@@ -53,7 +53,7 @@ def refuse_missing(kernel: str) -> None:
         raise UsageError(f"`{kernel}` cannot be compiled here: {library} is not installed", STEP)
 
 
-def _found(module: str) -> bool:
+def found(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # not even the package that it lies in
