@@ -233,7 +233,7 @@ class Machine:
                 self.move(self.get(src))
             case instructions.Access(src=src, touch=touch):
                 thing = self.get(src)
-                if not self.dead(thing) and touch is not Touch.LOOK:
+                if not self.dead(thing) and touch not in (Touch.LOOK, Touch.ASK):
                     for op, hold in self.held(thing):
                         if touch is Touch.WRITE or hold is Hold.EXCLUSIVE:
                             self.report("BUILT" if op.life == "built" else "RUNNING")

@@ -316,7 +316,8 @@ class Expressions(Context):
         operand = self.expr(awaited)
         if isinstance(operand.value, Op) and operand.value.calls and operand.var is not None:
             operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
-        if self.where == "scope" and isinstance(operand.value, Op | Handle):
+        refused = isinstance(operand.value, Handle) and operand.value.refused
+        if self.where == "scope" and isinstance(operand.value, Op | Handle) and not refused:
             self.reentrant(node, spell(node))
         if operand.var is not None:
             waits = isinstance(operand.value, Handle)
