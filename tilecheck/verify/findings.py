@@ -15,7 +15,7 @@ from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.verify.condition import words
 from tilecheck.verify.conditions import barrier_hint
 from tilecheck.verify.last_block import missing
-from tilecheck.verify.prove import Proof, Refuted
+from tilecheck.verify.proof import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
 from tilecheck.verify.suspects import Standing, Suspect, own_name, positions, sources
 from tilecheck.verify.verdict import Property
