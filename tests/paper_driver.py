@@ -67,6 +67,11 @@ class PaperDriver:
         # What was launched: function and stream, and the grid.
         self.launched: list[tuple[int, int]] = []
         self.grids: list[tuple[int, int, int]] = []
+        # Its block, and bytes of dynamic shared memory.
+        self.blocks: list[tuple[tuple[int, int, int], int]] = []
+        # What every kernel takes, by the name of the attribute, and the bytes of its parameters, None if nobody knows.
+        self.attributes: dict[str, int] = {}
+        self.parameters: list[int] | None = None
         self.destroyed: list[int] = []
         # The context of a stream of another library, 1 (ours) if it is not here.
         self.contexts: dict[int, int] = {}
@@ -115,7 +120,17 @@ class PaperDriver:
         return OK, self._new()
 
     def cuFuncGetAttribute(self, which: Any, function: int) -> Any:
-        return OK, 0
+        return OK, self.attributes.get(which.name.removeprefix("CU_FUNC_ATTRIBUTE_"), 0)
+
+    def cuFuncGetParamInfo(self, function: int, index: int) -> Any:
+        if self.parameters is None:
+            return real.CUresult.CUDA_ERROR_NOT_SUPPORTED, 0, 0
+        if index >= len(self.parameters):
+            return real.CUresult.CUDA_ERROR_INVALID_VALUE, 0, 0
+        return OK, sum(self.parameters[:index]), self.parameters[index]
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: int, threads: int, shared: int) -> Any:
+        return OK, 2048 // threads
 
     def cuFuncSetAttribute(self, function: int, which: Any, value: int) -> Any:
         return (OK,)
@@ -126,7 +141,11 @@ class PaperDriver:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
         self.grids.append((x, y, z))
+        self.blocks.append(((bx, by, bz), shared))
         return (OK,)
+
+    def cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> Any:
+        return self.cuLaunchKernel(function, *rest)
 
     # ---- memory
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.library_reports import checked_for
-from tests.op_kernels import CASES, Case, module_text
+from tests.op_case import Case
+from tests.op_kernels import CASES, module_text
 from tilecheck.frontend.source import Source
 from tilecheck.frontend.tile import read_function, read_kernels
 from tilecheck.ir.kernel import TensorParam
@@ -28,7 +29,6 @@ from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 
-SIZES = {"BM": 8, "BN": 64, "BM2": 32, "BK": 512, "HALF": 32}
 # Rows that are no tile-valued op: memory, indices, scalars and what has an effect alone.
 ELSEWHERE = {
     *("load", "store", "load_tile", "load_like", "partition", "tiles", "num_tiles"),
@@ -62,13 +62,9 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     return module
 
 
-def sizes_of(case: Case) -> dict[str, int]:
-    return {**SIZES, "BM": 64, "BN": 32} if case.op in ("mma", "matmul") else SIZES
-
-
 def report_of(kernels: ModuleType, case: Case) -> TileReport:
     kernel = read_function(getattr(kernels, case.name).fn)
-    dims = {key: sizes_of(case)[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
+    dims = {key: case.sizes[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
     report = check_kernel(kernel, dims)
     assert [f.message for f in report.faults if f.rule not in ("partial-coverage", "void-lanes")] == []
     return report

@@ -35,7 +35,7 @@ _RUNTIME = (
     *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack", "lend"),
     *("arange", "asarray", "empty", "eye", "full", "linspace", "meta", "ones", "rand", "randn", "zeros"),
     *("CudaGraph", "DeviceOp", "RoundRobin", "Running", "Single", "Stream"),
-    *("dup", "memcpy", "streams", "value", "zip"),
+    *("cuda_cpp", "dup", "memcpy", "streams", "value", "zip"),
 )
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -6,6 +6,7 @@ again), `backends` (what a device must offer).
 """
 
 from tilecheck_runtime import forks
+from tilecheck_runtime.cpp import cuda_cpp
 from tilecheck_runtime.create import (
     arange,
     asarray,
@@ -56,6 +57,7 @@ __all__ = [
     "allocated",
     "arange",
     "asarray",
+    "cuda_cpp",
     "dup",
     "empty",
     "eye",

@@ -190,7 +190,11 @@ class Jobs:
                 own = [named for var, named in state.names.items() if var[0] != "%"]
                 bound = {item for named in own for item in inside(state, named)}
             if owner not in bound and owner not in state.kept:
-                self.report(Broken(Break.OWNER, span, self._title(owner), by, view[0].span, view[0].name))
+                self.report(self._dead(view, owner, span, by))
+
+    def _dead(self, view: Obj, owner: Obj, span: Span, by: str) -> Broken:
+        made, name = view[0].span, view[0].name
+        return Broken(Break.OWNER, span, self._title(owner), by, made, name, inner=view[0].inner)
 
     def leave(self, state: State, value: Obj | None, span: Span) -> None:
         """The function returns `value`; what only its locals keep alive dies."""
@@ -200,7 +204,7 @@ class Jobs:
         if value is not None:
             for view, owner in _raw(state, value):
                 if owner not in alive:
-                    self.report(Broken(Break.OWNER, span, self._title(owner), view[0].name, view[0].span, view[0].name))
+                    self.report(self._dead(view, owner, span, view[0].name))
         for job, target, use in tuple(state.held):
             on = state.pending.get(job)
             root = allocation(state, target)

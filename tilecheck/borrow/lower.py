@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilecheck.borrow.contracts import takes_tiles
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
 from tilecheck.borrow.lower_stmt import Statements
 from tilecheck.borrow.program import Program
@@ -26,7 +27,7 @@ from tilecheck.ir.flow import Flow
 class Lowered:
     """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
     whose numbers are shown, and whether its variables live on after it (a module's do). What stands in `expected` is there
-    to be refused.
+    to be refused; `read` are the functions that were read at calls.
     """
 
     flow: Flow
@@ -36,10 +37,13 @@ class Lowered:
     shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
     expected: tuple[Span, ...] = ()
+    read: frozenset[ir.Function] = frozenset()
 
 
 def lower_module(program: Program) -> Iterator[Lowered]:
-    """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels are not host code."""
+    """Every piece of host code of the file: the module's body, functions, methods, lambdas. Kernels and their helpers are not
+    host code.
+    """
     called_back: set[str] = set()
     raising: set[str] = set()
     lambdas: list[tuple[ir.Lambda, bool, list[Span]]] = []
@@ -48,15 +52,14 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     def run(
         piece: Statements, name: str, span: Span, statements: tuple[ir.Stmt, ...], is_module: bool = False
     ) -> Lowered:
-        piece.body(statements)
+        lowered = _lowered(piece, name, span, statements, is_module)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         raising.update(piece.raising)
         lambdas.extend((found, found in piece.called_back, piece.expected) for found in piece.lambdas if found in own)
-        own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async, piece.rebound)
-        known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
-        return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
+        return lowered
 
+    helpers = _helpers(program)
     pieces: list[tuple[ir.Function, Statements]] = []
     for part in program.survey.units():
         if not program.matters(part):
@@ -67,7 +70,7 @@ def lower_module(program: Program) -> Iterator[Lowered]:
                     yield run(Statements(program, part), "<module>", body[0].span, body, is_module=True)
             case ir.Class(name=name, body=body):
                 yield run(Statements(program, part), name, part.unit.span, body)
-            case ir.Function() as function if not _is_device(program, function):
+            case ir.Function() as function if not (_is_device(program, function) or function.full in helpers):
                 pieces.append((function, Statements(program, part)))
             case _:
                 pass
@@ -86,9 +89,38 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         yield run(piece, "<lambda>", found.span, (ir.Return(found.body, span=found.span),))
 
 
+def lower_function(program: Program, function: ir.Function) -> Lowered:
+    """A function, of another file it may be, by itself."""
+    piece = Statements(program, program.survey_of(function))
+    piece.enter()
+    return _lowered(piece, function.name, function.span, function.body)
+
+
+def _lowered(
+    piece: Statements, name: str, span: Span, statements: tuple[ir.Stmt, ...], is_module: bool = False
+) -> Lowered:
+    piece.body(statements)
+    own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async, piece.rebound)
+    known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
+    read = frozenset(part for part in piece.called if isinstance(part, ir.Function))
+    return Lowered(own_flow, span, *known, is_module, tuple(piece.expected), read)
+
+
+def _helpers(program: Program) -> set[str]:
+    """The functions of the module that kernels call, or other helpers do, by their dotted names."""
+    functions = {p.unit.full: p for p in program.survey.units() if isinstance(p.unit, ir.Function) and p.unit.full}
+    left = [p for p in functions.values() if isinstance(p.unit, ir.Function) and _is_device(program, p.unit)]
+    found: set[str] = set()
+    while left:
+        called = left.pop().full & functions.keys() - found
+        found |= called
+        left += [functions[name] for name in called]
+    return found
+
+
 def _is_device(program: Program, function: ir.Function) -> bool:
     """Whether the body of `function` is kernel code."""
-    if program.kernel(function) is not None or function.name in program.survey.compiled:
+    if program.kernel(function) is not None or function.name in program.survey.compiled or takes_tiles(function):
         return True
     for decorator in function.decorators:
         target = decorator.func if isinstance(decorator, ir.Call) else decorator

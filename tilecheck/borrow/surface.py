@@ -78,6 +78,7 @@ TABLE: Mapping[str, Mapping[str, Effect]] = {
     "_Scope": {"graph": Effect.LOOK, "record": Effect.RECORD, "__enter__": Effect.LOOK, "__exit__": Effect.LOOK},
     "_Launcher": {"__call__": Effect.START, "stream": Effect.LOOK, "wait": Effect.WAIT},
     "Kernel": {"__call__": Effect.LOOK, "on": Effect.LOOK, "where": Effect.LOOK, "with_hints": Effect.LOOK},
+    "_CppKernel": {"__call__": Effect.LOOK},
     "_SimtKernel": {"where": Effect.LOOK},
     **{kind: {} for kind in ("_Allocated", "_Timing", "_PairedTiming", "_Trial")},
     "_Tuned": {"op": Effect.LOOK},

@@ -122,7 +122,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do."""
+    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do. A running
+    op that was started where none may run is `refused`: that was told there.
+    """
 
     kind: Literal[
         "running",
@@ -135,6 +137,7 @@ class Handle:
         "current stream",
         "default stream",
     ]
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

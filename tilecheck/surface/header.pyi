@@ -376,6 +376,15 @@ def lend(tensor: Tensor[Mut, T, *S], *, read_only: Literal[False] = False) -> An
 def lend(tensor: Tensor[Shared, T, *S], *, read_only: Literal[True]) -> Any: ...
 def allocated() -> _Allocated: ...
 
+class _CppKernel:
+    """A kernel in CUDA C++: partitions are written, tensors read, numbers have the width that they come in."""
+
+    def __call__(self, *args: Any, grid: int | tuple[int, ...] | None = None) -> DeviceOp[tuple[Any, ...]]: ...
+
+def cuda_cpp(
+    source: str, name: str, *, block: int | tuple[int, ...], shared: int = 0, options: Sequence[str] = ()
+) -> _CppKernel: ...
+
 # Timing and tuning.
 class _Timing:
     samples: tuple[float, ...]

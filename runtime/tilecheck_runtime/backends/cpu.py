@@ -267,7 +267,7 @@ def array(strided: Strided) -> Array:
 
 
 class _CPU:
-    name = "cpu"
+    name = model = "cpu"
 
     def look(self) -> None:
         """Work lets go of everything itself when it ends."""
@@ -296,6 +296,13 @@ class _CPU:
         self, report: SimtReport, block: Grid, shared: int, dims: Mapping[str, int], function: FunctionType
     ) -> cpu_simt.SimtProgram:
         return cpu_simt.compile_simt(report, block, shared, dims)
+
+    def compile_cpp(self, source: str, name: str, *rest: object) -> Any:
+        raise LaunchRefused(
+            f"`{name}` is CUDA C++, which runs on a GPU alone; this process computes on the cpu",
+            "write it as a `@tc.kernel` or `@tc.simt` to run it everywhere",
+            rule="unsupported",
+        )
 
     def stream(self) -> CPUStream:
         return CPUStream()

@@ -14,6 +14,7 @@ from tilecheck.ir.compilers import products
 from tilecheck.ir.kernel import Kernel, TensorParam
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Grid, Launch, Operand
+from tilecheck_runtime.backends.limits import hold
 from tilecheck_runtime.backends.numba_cuda.compile import Binary, CompileFailed, build
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
@@ -97,7 +98,7 @@ def _facts(known: TensorKey) -> Facts:
         return known.address >= 16 and all(divisor * size % 16 == 0 for divisor in others)
 
     turned = known.unit if known.unit is not None and known.unit != rank - 1 and lines(known.unit) else None
-    return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned)
+    return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned, known.single)
 
 
 def lowered_for(report: TileReport, key: Key, capability: tuple[int, int], in_row: bool = False) -> Lowered:
@@ -161,8 +162,7 @@ def load(device: Device, report: TileReport, key: Key, in_row: bool = False) -> 
             "use smaller tiles",
         )
     function = device.load(binary.image, binary.entry)
-    if lowered.shared + function.shared_bytes > device.limits.shared_per_block:
-        function.allow_shared(lowered.shared)
+    hold(device, lowered.name, function, lowered.threads, lowered.shared)
     longer: Once[None, Program] = Once()
     return Program(
         report.kernel,
