@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,23 +14,26 @@ import pytest
 import tilecheck as tc
 from tilecheck.ops import OPS
 from tilecheck.surface.dtypes import DTYPES
-from tilecheck.surface.elsewhere import IN_KERNELS, ON_HOST, ON_TENSORS, dtype_name
+from tilecheck.surface.elsewhere import IN_KERNELS, ON_HOST, ON_KERNELS, ON_TENSORS, dtype_name
 
 
-@pytest.mark.parametrize("table", [ON_HOST, ON_TENSORS, IN_KERNELS], ids=["host", "tensors", "kernels"])
+@pytest.mark.parametrize(
+    "table", [ON_HOST, ON_TENSORS, IN_KERNELS, ON_KERNELS], ids=["host", "tensors", "ops", "kernels"]
+)
 def test_what_is_named_is_there(table: dict[str, str]) -> None:
     for name, help in table.items():
         for ours in re.findall(r"\btc\.((?:kernels\.)?\w+)", help):
             owner, _, last = ours.rpartition(".")
             assert last in (dir(tc.kernels) if owner else dir(tc)), (name, help)
         for ours in re.findall(r"\{x\}\.(\w+)", help):
-            assert hasattr(tc.Tensor, ours) or hasattr(tc.zeros(1), ours), (name, help)
+            assert hasattr(tc.kernels.relu if table is ON_KERNELS else tc.zeros(1), ours), (name, help)
 
 
 def test_no_name_is_told_to_be_missing_that_is_there() -> None:
     assert not set(ON_HOST) & set(dir(tc))
     assert not {name for name in ON_TENSORS if hasattr(tc.zeros(1), name)}
     assert not set(IN_KERNELS) & set(OPS)
+    assert not {name for name in ON_KERNELS if hasattr(tc.kernels.relu, name)}
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -70,6 +74,14 @@ def test_names_of_tensors_and_partitions() -> None:
         with pytest.raises(tc.UsageError) as caught:
             call()
         assert caught.value.help == help
+
+
+def test_names_of_kernels() -> None:
+    relu: Any = tc.kernels.relu
+    with pytest.raises(AttributeError, match=r"the kernel `relu` has no attribute `forall`") as caught:
+        relu.forall(1000)
+    assert "help: the grid comes from the partition: `relu(z.partition(256), ...).sync()`" in str(caught.value)
+    assert copy.copy(relu) == relu and not hasattr(relu, "specialize")
 
 
 def test_dtypes_that_are_none() -> None:

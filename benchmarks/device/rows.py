@@ -38,11 +38,24 @@ WHOLE: dict[int, tuple[Configuration, ...]] = {
     ),
 }
 STEPS = {
-    4096: (*WHOLE[4096], ((1, 4096), {"num_warps": 4, "occupancy": 6}), ((1, 4096), {"num_warps": 8, "occupancy": 5})),
+    4096: (
+        *WHOLE[4096],
+        ((1, 4096), {"num_warps": 2, "occupancy": 16}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 6}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 16}),
+        ((1, 4096), {"num_warps": 8, "occupancy": 5}),
+        ((1, 4096), {"num_warps": 8, "occupancy": 8}),
+        ((2, 4096), {"num_warps": 8}),
+        ((2, 4096), {"num_warps": 16, "occupancy": 4}),
+        ((4, 4096), {"num_warps": 16}),
+    ),
     16384: (
         *WHOLE[16384],
-        ((1, 4096), {}),
-        ((4, 4096), {}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 5}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 2}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 3}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 4}),
+        ((2, 16384), {"num_warps": 16}),
         ((1, 4096), {"num_warps": 8}),
         ((1, 4096), {"num_warps": 16}),
         ((1, 8192), {"num_warps": 8}),

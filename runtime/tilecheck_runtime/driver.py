@@ -21,21 +21,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tilecheck_runtime.errors import UsageError
-
-
-class DriverError(Exception):
-    """The driver refused a call: `call` names it, `code` is the driver's own name of the error."""
-
-    def __init__(self, call: str, code: str, text: str) -> None:
-        super().__init__(f"{call}: {text} ({code})")
-        self.call = call
-        self.code = code
-
-
-class NoDevice(Exception):
-    """There is no usable GPU: the message says which of package, driver and device is missing."""
-
+from tilecheck_runtime.errors import DriverError, NoDevice, UsageError
 
 # Whether this process was forked from one that uses the GPU, whose driver does not come along.
 _left_behind = False

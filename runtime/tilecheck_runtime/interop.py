@@ -25,7 +25,7 @@ from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, hold, release
-from tilecheck_runtime.layout import Layout, as_dtype
+from tilecheck_runtime.layout import Layout, as_dtype, foreign_help
 from tilecheck_runtime.ledger import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
@@ -174,7 +174,11 @@ def from_dlpack(owner: Any) -> Tensor:
     if hasattr(owner, "__array_interface__"):
         values = np.asarray(owner)
     elif hasattr(owner, "__dlpack__"):
-        values = np.from_dlpack(owner)
+        try:
+            values = np.from_dlpack(owner)
+        except (BufferError, RuntimeError, TypeError) as error:
+            help = foreign_help(owner, "from_dlpack") or "copy it with `tc.asarray(...)`"
+            raise UsageError(f"this array cannot be borrowed: {error}", help) from None
     else:
         raise UsageError(
             f"a `{type(owner).__name__}` has neither `__dlpack__` nor `__array_interface__`",

@@ -154,8 +154,18 @@ def array_of(values: Any) -> Array:
         )
     try:
         return np.asarray(values)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UsageError(f"these values are no array: {error}", "give every row the same length") from None
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        help = foreign_help(values, "asarray") or "give every row the same length"
+        raise UsageError(f"these values are no array: {error}", help) from None
+
+
+def foreign_help(owner: Any, function: str) -> str | None:
+    """The way out for an array of torch that it does not hand over by itself."""
+    if getattr(owner, "requires_grad", False):
+        return f"leave its gradient behind: `tc.{function}(a.detach())`"
+    if str(getattr(owner, "dtype", "")) == "torch.bfloat16":
+        return f"hand over its bits: `tc.{function}(a.view(torch.int16)).view(tc.bf16)`"
+    return None
 
 
 def numbers(values: Any, dtype: DTypeClass | None = None) -> Array:

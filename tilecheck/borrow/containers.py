@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value
+from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value, grown
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
 from tilecheck.ir import instructions
@@ -192,6 +192,20 @@ def rebuilt(low: Expressions, node: ir.Call, full: str) -> Operand | None:
 
 
 _REBUILT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "reversed", "enumerate", "zip"))
+
+
+def extend(low: Expressions, target: ir.Expr, holder: Operand, more: ir.Expr) -> None:
+    """`holder += more`: what is in `more` is in the list as well, nobody asks where."""
+    given = low.expr(more)
+    found = elements(low, given, more)
+    if found is None:
+        low.escape(given, more.span)
+        low.escape(holder, more.span)
+        low.set(target, NOTHING)
+        return
+    if holder.var is not None:
+        _put(low, more, holder.var, [(None, part) for part in found])
+    low.set(target, grown(holder.value, tuple(part.value for part in found), keyed=False))
 
 
 def dict_method(low: Expressions, node: ir.Call, method: str, receiver: Operand, base: ir.Expr) -> Operand | None:

@@ -52,12 +52,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The body of `called` as a part of the caller: see `Context`."""
+    """The body of `called` as a part of the caller, `by` a call in it: see `Context`."""
 
     called: ir.Lambda | ir.Function
     at: Span
     renamed: dict[str, Var]
     called_as: tuple[str, str] | None = None
+    by: Span | None = None
 
 
 Where = Literal["", "then", "scope"]
@@ -76,7 +77,7 @@ class Context:
     variable, `aliased` are those that it gives a further name;
     inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
     functions around, and `at` is the call; `called_as` is what the user calls a result of it, and the call as written,
-    None in a lambda; `called` are all functions that were read like that.
+    None in a lambda; `inside` is the call in the outermost of them by which the ones further in are read; `called` are all functions that were read like that.
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody, and `is_of_host` asks
     whether it does so with what is ours. `conditions` are those
@@ -98,6 +99,7 @@ class Context:
     inlined: tuple[ir.Lambda | ir.Function, ...] = ()
     at: Span | None = None
     called_as: tuple[str, str] | None = None
+    inside: Span | None = None
     called: set[ir.Lambda | ir.Function] = field(default_factory=set)
     on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
@@ -130,11 +132,14 @@ class Context:
         if self.called_as is None:
             return replace(instr, span=at)
         result, call = self.called_as
-        changed: dict[str, Any] = {"span": at, "inner": instr.inner or instr.span}
+        inner = instr.inner or self.inside or instr.span
+        changed: dict[str, Any] = {"span": at, "inner": inner}
         site: Site | None = getattr(instr, "site", None)
         if site is not None:
             name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
-            changed["site"] = Site(site.kind, name, at, site.scope, site.in_async, site.inner or site.span)
+            changed["site"] = Site(
+                site.kind, name, at, site.scope, site.in_async, site.inner or self.inside or site.span
+            )
         if isinstance(instr, instructions.Build | instructions.Lend | instructions.Enqueue):
             changed["uses"] = tuple(replace(use, span=at) for use in instr.uses)
         if isinstance(instr, instructions.Lend):
@@ -144,16 +149,18 @@ class Context:
     @contextmanager
     def reading(self, part: Reading) -> Iterator[None]:
         """Read the body of a function at a call of it."""
-        outer = (self.renamed, self.inlined, self.at, self.called_as)
+        outer = (self.renamed, self.inlined, self.at, self.called_as, self.inside)
         asked = self.conditions
         self.conditions = Conditions()
         if isinstance(part.called, ir.Function):
             self.conditions = replace(self.program.conditions(part.called), reading=f"{self.temp()} ")
+        if self.called_as is not None and self.inside is None:
+            self.inside = part.by
         self.renamed, self.at, self.called_as = part.renamed, part.at, part.called_as
         self.inlined = (*self.inlined, part.called)
         self.called.add(part.called)
         yield
-        self.renamed, self.inlined, self.at, self.called_as = outer
+        self.renamed, self.inlined, self.at, self.called_as, self.inside = outer
         self.conditions = asked
 
     def temp(self) -> Var:

@@ -27,7 +27,7 @@ from tilecheck.ir.flow import Flow
 class Lowered:
     """A flow, where it begins, the faults of the launches in it, those of kernels with open dtypes, those of tile kernels
     whose numbers are shown, and whether its variables live on after it (a module's do). What stands in `expected` is there
-    to be refused.
+    to be refused; `read` are the functions that were read at calls.
     """
 
     flow: Flow
@@ -37,6 +37,7 @@ class Lowered:
     shown: tuple[TileLaunch, ...] = ()
     is_module: bool = False
     expected: tuple[Span, ...] = ()
+    read: frozenset[ir.Function] = frozenset()
 
 
 def lower_module(program: Program) -> Iterator[Lowered]:
@@ -51,14 +52,12 @@ def lower_module(program: Program) -> Iterator[Lowered]:
     def run(
         piece: Statements, name: str, span: Span, statements: tuple[ir.Stmt, ...], is_module: bool = False
     ) -> Lowered:
-        piece.body(statements)
+        lowered = _lowered(piece, name, span, statements, is_module)
         called_back.update(part.id for part in piece.called_back if isinstance(part, ir.Name))
         own = piece.lambdas.keys() - piece.called
         raising.update(piece.raising)
         lambdas.extend((found, found in piece.called_back, piece.expected) for found in piece.lambdas if found in own)
-        own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async, piece.rebound)
-        known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
-        return Lowered(own_flow, span, *known, is_module, tuple(piece.expected))
+        return lowered
 
     helpers = _helpers(program)
     pieces: list[tuple[ir.Function, Statements]] = []
@@ -88,6 +87,23 @@ def lower_module(program: Program) -> Iterator[Lowered]:
         piece.expected = expected
         piece.enter()
         yield run(piece, "<lambda>", found.span, (ir.Return(found.body, span=found.span),))
+
+
+def lower_function(program: Program, function: ir.Function) -> Lowered:
+    """A function, of another file it may be, by itself."""
+    piece = Statements(program, program.survey_of(function))
+    piece.enter()
+    return _lowered(piece, function.name, function.span, function.body)
+
+
+def _lowered(
+    piece: Statements, name: str, span: Span, statements: tuple[ir.Stmt, ...], is_module: bool = False
+) -> Lowered:
+    piece.body(statements)
+    own_flow = Flow(name, tuple(piece.code), piece.outer, piece.captured, piece.in_async, piece.rebound)
+    known = tuple(piece.faults), tuple(piece.opened), tuple(piece.shown)
+    read = frozenset(part for part in piece.called if isinstance(part, ir.Function))
+    return Lowered(own_flow, span, *known, is_module, tuple(piece.expected), read)
 
 
 def _helpers(program: Program) -> set[str]:

@@ -328,7 +328,8 @@ class Expressions(Context):
             operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
         if isinstance(operand.value, Op):
             check_run(self, node, operand.value)
-        if self.where == "scope" and isinstance(operand.value, Op | Handle):
+        refused = isinstance(operand.value, Handle) and operand.value.refused
+        if self.where == "scope" and isinstance(operand.value, Op | Handle) and not refused:
             self.reentrant(node, spell(node))
         if operand.var is not None:
             waits = isinstance(operand.value, Handle)

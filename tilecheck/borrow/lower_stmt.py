@@ -13,6 +13,7 @@ from functools import partial
 
 from tilecheck.borrow.binding import bind, indexed_by, is_even, iterate
 from tilecheck.borrow.blocks import check_decorator
+from tilecheck.borrow.containers import extend
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.decisions import conditions
@@ -26,7 +27,7 @@ from tilecheck.borrow.remainders import bindings_of, tested_in, zero_tests
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey, compared, target_names
 from tilecheck.borrow.types import value_of_annotation, value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Number, Thing, Value
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Many, Nothing, Number, Thing, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow, instructions
@@ -217,10 +218,13 @@ class Statements(Expressions):
         return Operand(var, operand.value)
 
     def _augment(self, node: ir.Augment) -> None:
+        var = self.renamed.get(node.target.id, node.target.id) if isinstance(node.target, ir.Name) else ""
+        known = self.env.get(var, NOTHING)
+        if node.op == "+" and isinstance(known, Items | Many):
+            extend(self, node.target, Operand(var, known), node.value)
+            return
         self.read(node.value)
         if isinstance(node.target, ir.Name):
-            var = self.renamed.get(node.target.id, node.target.id)
-            known = self.env.get(var, NOTHING)
             operand = Operand(var, known)
             if isinstance(known, Array | Items):
                 self.look(operand, node.target, Touch.WRITE if isinstance(known, Array) else Touch.READ)

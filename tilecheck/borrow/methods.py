@@ -246,6 +246,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return None
     if method in ("sync", "sync_on", "run") and low.where:
         low.reentrant(node, spell(node))
+    started = Handle("running", refused=bool(low.where))
     if method in ("then", "map", "inspect"):
         low.called_back.update(arg.value for arg in node.args)
     operands = [low.expr(arg.value) for arg in node.args]
@@ -258,14 +259,14 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     if method in ("sync", "sync_on", "run") and op.calls:
         running = run_on(low, node, op, var, spell(func.base), stream)
         if method == "run" or running.var is None:
-            return running
+            return Operand(running.var, started)
         low.emit(instructions.Finish(running.var, waits=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method in ("sync", "sync_on"):
         low.emit(instructions.Finish(var, stream, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "run":
-        return start(low, node, var, spell(func.base), stream)
+        return Operand(start(low, node, var, spell(func.base), stream).var, started)
     if method == "discard":
         low.emit(instructions.Finish(var, ends=Ending.GIVEN_UP, span=node.span))
         return Operand(None)
@@ -347,7 +348,7 @@ def _handle_method(
     if handle.kind == "running":
         for arg in node.args:
             low.expr(arg.value)
-        if method == "wait" and low.where:
+        if method == "wait" and low.where and not handle.refused:
             low.reentrant(node, spell(node))
         if method == "wait":
             low.emit(instructions.Finish(var, waits=True, span=node.span))

@@ -122,7 +122,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do."""
+    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do. A running
+    op that was started where none may run is `refused`: that was told there.
+    """
 
     kind: Literal[
         "running",
@@ -135,6 +137,7 @@ class Handle:
         "current stream",
         "default stream",
     ]
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +169,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A container of arrays, nobody knows how many: all that is known of each is `of`. It is a dict if `keyed`."""
+    """A container of arrays of the host, or of tuples with such, nobody knows how many: all that is known of each is `of`. It
+    is a dict if `keyed`.
+    """
 
-    of: Array
+    of: Array | Items
     keyed: bool = False
 
 
@@ -265,7 +270,9 @@ def grown(value: Value, item: Value | tuple[Value, ...], keyed: bool) -> Value:
     held = value.values if isinstance(value, Items | Table) else (value.of,) if isinstance(value, Many) else (NOTHING,)
     parts = [part for part in (*held, *(item if isinstance(item, tuple) else (item,))) if part != Number(None)]
     every = reduce(join, parts) if parts else NOTHING
-    return Many(every, keyed) if isinstance(every, Array) and every.library == "numpy" else NOTHING
+    inner = every.values if isinstance(every, Items) else (every,)
+    arrays = any(isinstance(part, Array) and part.library == "numpy" for part in inner)
+    return Many(every, keyed) if arrays and isinstance(every, Array | Items) else NOTHING
 
 
 def item_of(value: Value, index: object) -> Value:

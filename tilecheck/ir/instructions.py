@@ -133,7 +133,9 @@ class Site:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Instr:
-    """`inner` is where the instruction stands, if that is in a function that is read at a call of it, which is `span`."""
+    """`inner` is where the instruction stands in a function that is read at a call of it, which is `span`: itself, or a call
+    there whose body is read in turn.
+    """
 
     span: Span
     inner: Span | None = None

@@ -202,6 +202,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """As in `tensor.device`."""
 
+    @property
+    def model(self) -> str:
+        """What kind of device it is: times of one say nothing of another."""
+
     def look(self) -> None:
         """Let go of what work that is over kept, and call what waits for its end."""
 
@@ -254,7 +258,7 @@ def default() -> Backend:
     where no GPU can be used.
     """
     from tilecheck_runtime.backends.cpu import CPU
-    from tilecheck_runtime.driver import NoDevice
+    from tilecheck_runtime.errors import NoDevice
 
     wanted = os.environ.get("TILECHECK_DEVICE", "")
     if wanted not in ("", "cpu", "cuda"):
@@ -271,7 +275,8 @@ def default() -> Backend:
 
 def _cuda() -> Backend:
     # The driver is asked first: it is the cheaper question, and numba's import is slow.
-    from tilecheck_runtime.driver import Device, NoDevice
+    from tilecheck_runtime.driver import Device
+    from tilecheck_runtime.errors import NoDevice
 
     Device.open()
     try:

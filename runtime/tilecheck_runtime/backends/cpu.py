@@ -267,7 +267,7 @@ def array(strided: Strided) -> Array:
 
 
 class _CPU:
-    name = "cpu"
+    name = model = "cpu"
 
     def look(self) -> None:
         """Work lets go of everything itself when it ends."""

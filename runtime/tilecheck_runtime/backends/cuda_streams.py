@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from tilecheck_runtime.backends.cuda_events import CUDAEvent, CUDAStamp, Report
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program
 from tilecheck_runtime.backends.tile_ir.specialise import TileProgram
-from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.errors import DriverError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.cuda import CUDADevice
@@ -68,7 +69,10 @@ class CUDAStream:
                 device.read(work, self.handle)
             case _:
                 raise TypeError(f"{work!r} is no work of the GPU")
-        return self._event((keep, work), reports, after)
+        name = (
+            f"`{work.kernel}`" if isinstance(work, Launch) else "a graph" if isinstance(work, CUDAGraph) else "a copy"
+        )
+        return self._event((keep, work), reports, after, name)
 
     def repeat(self, work: Launch | Graph, keep: object) -> CUDARepeat:
         return CUDARepeat(self._device, self, work, keep)
@@ -98,17 +102,19 @@ class CUDAStream:
             elif event.stream != self.handle:
                 device.wait_event(self.handle, event.handle)
 
-    def _event(self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...]) -> CUDAEvent:
+    def _event(
+        self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...], work: str = "the stream"
+    ) -> CUDAEvent:
         device = self._device.device
         handle = self._device.fresh_event()
         device.record(handle, self.handle)
-        event = CUDAEvent(self._device, handle, self.handle, (self, keep), reports, after)
+        event = CUDAEvent(self._device, handle, self.handle, (self, keep), reports, after, work)
         self._device.holds(event)
         return event
 
-    def __del__(self) -> None:
-        if self._owner is None:
-            # At the end of the process the driver may be gone before.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the end of the process the driver, or the module that calls it, may be gone before.
+        if self._owner is None and not ending():
             with suppress(DriverError):
                 self._device.device.free_stream(self.handle)
 

@@ -79,7 +79,7 @@ class Facts:
 
     `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
     `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent. `turned`: another axis than
-    the last of which `unit` and `aligned` hold, as in a transposed view.
+    the last of which `unit` and `aligned` hold, as in a transposed view. `single`: (axis, tile) where one tile is all.
     """
 
     dtype: str
@@ -88,6 +88,7 @@ class Facts:
     aligned: bool
     divisors: tuple[int, ...]
     turned: int | None = None
+    single: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, dtype: str, address: int, shape: Iterable[int], strides: Iterable[int]) -> Facts:

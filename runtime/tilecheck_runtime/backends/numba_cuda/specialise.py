@@ -98,7 +98,7 @@ def _facts(known: TensorKey) -> Facts:
         return known.address >= 16 and all(divisor * size % 16 == 0 for divisor in others)
 
     turned = known.unit if known.unit is not None and known.unit != rank - 1 and lines(known.unit) else None
-    return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned)
+    return Facts(known.dtype, rank, known.unit == rank - 1, lines(rank - 1), known.extents, turned, known.single)
 
 
 def lowered_for(report: TileReport, key: Key, capability: tuple[int, int], in_row: bool = False) -> Lowered:
