@@ -89,13 +89,13 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         mould = _mould(memory, args)
         if mould is not None:
             # Above is whoever called.
-            return MouldedOp(mould.plan(args), caller(1), (kernel, key, args))
+            return MouldedOp(mould, caller(1), (kernel, key, args))
     memory = _remembered(kernel)
     plan = plan_of(kernel, memory.checked, args, kwargs)
     loans = take(plan)
     if kwargs or listeners:
         return LaunchOp(plan, loans)
-    keep(memory.moulds, class_of(args, floats=memory.floats_matter), plan)
+    keep(memory.moulds, class_of(args, floats=memory.floats_matter), plan, args)
     return CalledOp(plan, loans, kernel, args)
 
 
@@ -146,33 +146,33 @@ class CalledOp(LaunchOp):
         """As of every op."""
         running = super().run(stream)
         call, self._call = self._call, None
-        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
+        _came_by(call, self, running.stream, free=stream is None and stays(running.stream))
         return running
 
 
 class MouldedOp(PlannedOp):
     """The op of a call of a known class; running it gives the launch a seat if it was here before."""
 
-    def __init__(self, plan: Plan, site: Site, call: Call) -> None:
-        super().__init__(plan, site)
+    def __init__(self, mould: Mould, site: Site, call: Call) -> None:
+        super().__init__(mould, call[2], site)
         self._call: Call | None = call
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
         running = super().run(stream)
         call, self._call = self._call, None
-        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
+        _came_by(call, self, running.stream, free=stream is None and stays(running.stream))
         return running
 
 
-def _came_by(call: Call | None, plan: Plan, where: Stream, *, free: bool) -> None:
-    """A launch ran on `where`, or as far as it matters anywhere if it was `free` to: if it was here before, it gets a seat."""
+def _came_by(call: Call | None, op: LaunchOp, where: Stream, *, free: bool) -> None:
+    """The launch of `op` ran on `where`, or as far as it matters anywhere if it was `free` to: if it was here before, it gets a seat."""
     if call is None:
         return
     kernel, key, args = call
     memory: Memory = kernel._memory
-    if key not in memory.seats and memory.recent.again(key, args, where, anywhere=free):
-        seat = seat_of(plan, where, threading.Lock())
+    if key not in memory.seats and memory.recent.again(key, where, anywhere=free):
+        seat = seat_of(op.plan, where, threading.Lock())
         if seat is not None:
             seat.keep_in(memory.seats, key, args)
             where._settles(seat)

@@ -31,6 +31,8 @@ class Execution:
     """One run of an op on `stream`; `records` if it runs nothing."""
 
     records = False
+    # It is alone on its stream as far as failures are concerned.
+    flow: object = None
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

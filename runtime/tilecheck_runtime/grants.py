@@ -17,6 +17,7 @@ from tilecheck_runtime.ledger import (
     CONFLICTS,
     ENDING,
     LOCK,
+    OPEN,
     STORY,
     VERBS,
     Access,
@@ -25,9 +26,12 @@ from tilecheck_runtime.ledger import (
     Runner,
     Standing,
     State,
+    enter_open,
 )
 from tilecheck_runtime.regions import Region, overlaps
 from tilecheck_runtime.sites import Site, here, subject
+
+NONE: frozenset[int] = frozenset()
 
 
 def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
@@ -139,7 +143,20 @@ def renew(request: Request, by: str, loan: Loan, view: Standing | None = None) -
 
 def borrow(request: Request, holder: str) -> Loan:
     """Grant one view or partition: a new idle loan."""
-    return hold((request,), holder, State.IDLE)[0]
+    ledger, region, actor = request.ledger, request.region, request.actor
+    with LOCK:
+        if OPEN:
+            enter_open()
+        # Mostly there is nothing to look at.
+        alone = actor is None or actor.ended is None
+        if alone and not ledger.bare():
+            number, lineage = (0, NONE) if actor is None else (actor.number, actor.lineage)
+            alone = ledger.quiet(region, request.access is Access.EXCLUDE, number, lineage) is not False
+            if alone:
+                ledger.unsettle(region)
+        if not alone:
+            grant((request,), holder)
+        return _enter(request, holder, State.IDLE, here())
 
 
 def hold(

@@ -102,7 +102,7 @@ class Launcher(Unique):
         if plain and seat is not None and all(map(usable, args)) and seat.sit(args):
             return
         op = build(self._kernel, args, kwargs)
-        if plain and seat is None and self._recent.again(key, args, self.stream):
+        if plain and seat is None and self._recent.again(key, self.stream):
             seat = seat_of(op.plan, self.stream, self._lock)
             if seat is not None:
                 seat.keep_in(self._seats, key, args)

@@ -27,9 +27,9 @@ WIDEST, REACH = 8, 2**63 - 1
 _BY_NUMPY = {dtype.numpy(): dtype for dtype in DTYPES.values()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True, slots=True)
 class Layout:
-    """Where the elements of a view lie, `offset` in bytes from the start of the allocation."""
+    """Where the elements of a view lie, `offset` in bytes from the start of the allocation. Never changed, as regions."""
 
     offset: int
     shape: tuple[int, ...]

@@ -64,7 +64,8 @@ class Pending(Protocol):
 OPEN: list[weakref.ref[Pending]] = []
 
 
-def _enter_open() -> None:
+def enter_open() -> None:
+    """Enter the ops that are pending. The lock of the ledgers is held."""
     while OPEN:
         op = OPEN.pop()()
         if op is not None:
@@ -142,8 +143,10 @@ STORY: dict[State, tuple[str, str]] = {
 
 
 class Runner(Protocol):
-    """An execution, as far as the ledger knows it."""
+    """An execution, as far as the ledger knows it. Those with one `flow` are on one stream, and cannot fail without the device."""
 
+    @property
+    def flow(self) -> object: ...
     @property
     def submitted(self) -> bool:
         """Whether all of its work has been queued."""
@@ -203,6 +206,30 @@ class Loan:
             )
 
 
+class Noted(Runner, Protocol):
+    """A launch that was submitted and has no loans before somebody looks (`flights.Flight`)."""
+
+    @property
+    def flow(self) -> Numbered: ...
+    @property
+    def ended(self) -> bool:
+        """Whether its borrows have."""
+        ...
+
+    def loans(self) -> Sequence[Loan]:
+        """Those, running."""
+        ...
+
+
+class Numbered(Protocol):
+    """What launches on one stream have in common."""
+
+    @property
+    def number(self) -> int:
+        """That of the stream."""
+        ...
+
+
 class Request(NamedTuple):
     """One access that is about to happen: `actor` is the loan of the handle it goes through, `name` what to call it, in
     backticks; None is what the running line of the user calls it.
@@ -245,23 +272,34 @@ class Ledger:
     order by itself.
     """
 
+    __slots__ = ("_fly_at", "_flights", "_lanes", "_running", "_standing", "_still", "_sweep_at")
+
     def __init__(self) -> None:
         self._still: Spans[Loan] = Spans()
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
         self._lanes: dict[int, Spans[Loan]] = {}
         self._standing: Spans[Standing] = Spans()
+        # Flights of one flow whose loans are not entered, since nobody has looked.
+        self._flights: list[Noted] = []
+        self._fly_at = SWEEP
+
+    def bare(self) -> bool:
+        """Whether there is nothing but running work."""
+        return not self._still._count and not self._standing._count
 
     def still(self, region: Region) -> list[Loan]:
         """The loans that have not ended, are not running, and may overlap `region`."""
         with LOCK:
             if OPEN:
-                _enter_open()
+                enter_open()
             return self._still.near(region.offset, region.end, _passed)
 
     def running(self) -> list[Loan]:
         """The loans of executions that nobody has waited for."""
         with LOCK:
+            if self._flights:
+                self._enter_flights()
             found: list[Loan] = []
             for ref in self._running:
                 loan = ref()
@@ -288,9 +326,29 @@ class Ledger:
     def stand(self, region: Region, standing: Standing) -> None:
         """Enter a leave that was granted."""
         with LOCK:
-            there = self._standing.near(region.offset, region.end, _taken_back)
-            if standing not in there:
-                self._standing.add(region.offset, region.end, weakref.ref(standing), _taken_back)
+            leaves = self._standing
+            if not leaves._count or standing not in leaves.near(region.offset, region.end, _taken_back):
+                leaves.add(region.offset, region.end, weakref.ref(standing), _taken_back)
+
+    def quiet(self, region: Region, exclusive: bool, number: int, lineage: frozenset[int]) -> bool | None:
+        """Whether a launch with this access, through a handle whose loan has `number` and `lineage`, conflicts with nothing,
+        ends nothing and takes back the leaves of launches at most; None if there are none of those either.
+        """
+        for loan in self._still.near(region.offset, region.end, _passed):
+            if loan.number == number:
+                continue
+            if loan.state is not State.IDLE:
+                return False
+            if exclusive and loan.number not in lineage and not loan.vacant:
+                return False
+        leaves: bool | None = None
+        for standing in self._standing.near(region.offset, region.end, _taken_back):
+            view = standing.view
+            if standing.number is not None:
+                leaves = True
+            elif exclusive and view is not None and view.number != number and view.number not in lineage:
+                return False
+        return leaves
 
     def unsettle(
         self,
@@ -320,37 +378,88 @@ class Ledger:
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""
         with LOCK:
-            loan.state, loan.owner, loan.listed = State.RUNNING, execution, True
-            ref = weakref.ref(loan)
-            self._running.append(ref)
-            if len(self._running) > self._sweep_at:
-                self.running()
-            region, exclusive = loan.region, loan.exclusive
-            lane = self._lanes.get(stream)
-            if lane is None:
-                lane = self._lanes[stream] = Spans()
+            if self._flights:
+                self._enter_flights()
+            loan.state, loan.owner = State.RUNNING, execution
 
             def behind(other: Loan) -> bool:
                 # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
-                same = other.exclusive == exclusive and other.region == region
-                if other.state is State.RUNNING and not (same and other.owner is not None and other.owner.submitted):
-                    return False
-                other.listed = False
-                return True
+                return other.owner is not None and other.owner.submitted
 
-            lane.put(region.offset, region.end, ref, behind)
+            self._list(loan, stream, behind)
+
+    def busy(self, flow: Numbered) -> bool:
+        """Whether a flight of `flow` has to look at what comes `before` it. The lock of the ledgers is held."""
+        return bool(self._lanes) or (bool(self._flights) and self._flights[-1].flow is not flow)
+
+    def note(self, flight: Noted) -> None:
+        """Know of a flight that was submitted, after a look at those `before` it. The lock of the ledgers is held."""
+        flights = self._flights
+        flights.append(flight)
+        if len(flights) > self._fly_at:
+            self._flights = [there for there in flights if not there.ended]
+            self._fly_at = 2 * len(self._flights) + SWEEP
+
+    def _enter_flights(self) -> None:
+        flights, self._flights, self._fly_at = self._flights, [], SWEEP
+        for flight in flights:
+
+            def behind(other: Loan, flow: object = flight.flow) -> bool:
+                # A seat on the stream may have gone on behind the flight.
+                owner = other.owner
+                return owner is not None and owner.flow is flow and not isinstance(owner, Standing)
+
+            for loan in flight.loans():
+                if loan.ledger is self:
+                    self._list(loan, flight.flow.number, behind)
+
+    def _list(self, loan: Loan, stream: int, behind: Callable[[Loan], bool]) -> None:
+        """Enter a running loan; of those on the same bytes it makes those needless that it comes `behind`."""
+        loan.listed = True
+        ref = weakref.ref(loan)
+        self._running.append(ref)
+        if len(self._running) > self._sweep_at:
+            self.running()
+        region, exclusive = loan.region, loan.exclusive
+        lane = self._lanes.get(stream)
+        if lane is None:
+            lane = self._lanes[stream] = Spans()
+
+        def needless(other: Loan) -> bool:
+            same = other.exclusive == exclusive and other.region == region
+            if other.state is State.RUNNING and not (same and behind(other)):
+                return False
+            other.listed = False
+            return True
+
+        lane.put(region.offset, region.end, ref, needless)
 
     def ahead(self, loan: Loan, execution: object) -> set[Runner]:
         """The executions, other than `execution`, that what `loan` is about to do must come after."""
-        region, exclusive = loan.region, loan.exclusive
+        with LOCK:
+            if self._flights:
+                self._enter_flights()
+            return self._ahead(loan.region, loan.exclusive, execution, None)
+
+    def before(self, region: Region, exclusive: bool, flow: Numbered) -> set[Runner]:
+        """The executions that a flight of `flow` with this access must come after, but for what is on its stream anyway."""
+        if self._flights and self._flights[-1].flow is not flow:
+            self._enter_flights()
+        return self._ahead(region, exclusive, None, flow) if self._lanes else set()
+
+    def _ahead(self, region: Region, exclusive: bool, execution: object, flow: object) -> set[Runner]:
         with LOCK:
             found: set[Runner] = set()
-            for lane in self._lanes.values():
-                for other in lane.near(region.offset, region.end, _keep):
+            for number, lane in tuple(self._lanes.items()):
+                near = lane.near(region.offset, region.end, _keep)
+                if not lane._count:
+                    del self._lanes[number]
+                for other in near:
                     owner = other.owner
                     if (
                         owner is not None
                         and owner is not execution
+                        and (flow is None or owner.flow is not flow)
                         and (exclusive or other.exclusive)
                         and other.state is State.RUNNING
                         and overlaps(region, other.region)

@@ -14,31 +14,104 @@ Kernels with requirements on array elements have no mould, since those are about
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilecheck.ir.kernel import Access, Param, ScalarParam
-from tilecheck_runtime.backends import Grid, default
+from tilecheck_runtime.backends import Cast, Grid, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
 from tilecheck_runtime.launch import Plan
+from tilecheck_runtime.flights import UNRELATED, Flow, Use
 from tilecheck_runtime.partition import OwnedPartition, Partition
 from tilecheck_runtime.simt import SimtKernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision
 from tilecheck_runtime.tensor import Tensor
 
-# Classes of arguments that a kernel remembers.
-MOULDS = 256
+# Classes of arguments that a kernel remembers, and streams that a mould does.
+MOULDS, STREAMS = 256, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Mould:
-    """What one class of calls was decided to be; `params` with their names as errors say them."""
+    """What one class of calls was decided to be; `params` with their names as errors say them. Of each argument, `writes`
+    says whether the kernel may write it, None for a scalar; `varying` are the places of those that are not the same in all
+    calls, and `nbytes` is what the tensors have together.
+    """
 
     kernel: CheckedKernel | SimtKernel
     params: tuple[tuple[Param, str], ...]
     grid: Grid
     hints: Mapping[str, int]
     decision: Decision
+    writes: tuple[bool | None, ...]
+    varying: tuple[int, ...]
+    nbytes: int
+    # The kernel as errors say it.
+    title: str
+    # By the number of the stream: the launch as it is submitted there, None if it cannot be without an end of its own.
+    _casts: dict[int, Cast | None] = field(default_factory=dict)
+
+    def uses(self, args: tuple[Any, ...]) -> tuple[list[Use], bool] | None:
+        """What a launch with arguments of this class uses, if it conflicts with nothing, ends nothing and takes back the leaves
+        of other launches at most, and whether it does; None for the long way. The lock of the ledgers is held.
+        """
+        uses: list[Use] = []
+        leaves = False
+        for exclusive, value in zip(self.writes, args, strict=True):
+            if exclusive is None:
+                continue
+            if value.__class__ is Tensor:
+                if value._moved is not None:
+                    return None
+                elements, loan = value._elements, value._loan
+                if exclusive and not elements.writable:
+                    return None
+            else:
+                form = value._form
+                if value.__class__ is OwnedPartition and value._tensor._moved is not None:
+                    return None
+                elements, loan = form.elements, form.loan
+            number, lineage = 0, UNRELATED
+            if loan is not None:
+                if loan.ended is not None:
+                    return None
+                number, lineage = loan.number, loan.lineage
+            ledger = elements.allocation.ledger
+            for other, its, written, _, _ in uses:
+                if its is ledger and (exclusive or written):
+                    one, two = elements.region, other.region
+                    if one.offset < two.end and two.offset < one.end:
+                        return None
+            if not ledger.bare():
+                quiet = ledger.quiet(elements.region, exclusive, number, lineage)
+                if quiet is False:
+                    return None
+                leaves = leaves or quiet is True
+            uses.append((elements, ledger, exclusive, number, lineage))
+        return uses, leaves
+
+    def numbers(self, args: tuple[Any, ...]) -> list[int | float]:
+        """What is not the same in all calls: addresses and floats."""
+        numbers: list[int | float] = []
+        for at in self.varying:
+            value = args[at]
+            if value.__class__ is float:
+                numbers.append(value)
+            else:
+                elements = value._elements if value.__class__ is Tensor else value._form.elements
+                numbers.append(elements.address)
+        return numbers
+
+    def cast(self, flow: Flow, args: tuple[Any, ...]) -> Cast | None:
+        """Calls of this class on the stream of `flow`, compiled; None if they cannot be submitted without an end of their own."""
+        casts = self._casts
+        if flow.number not in casts:
+            plan = self.plan(args)
+            work = plan.work(self.grid)
+            while len(casts) >= STREAMS:
+                casts.pop(next(iter(casts)), None)
+            casts[flow.number] = flow.queue.cast(work, tuple(self.params[at][0].name for at in self.varying))
+        return casts[flow.number]
 
     def plan(self, args: tuple[Any, ...]) -> Plan:
         """The launch with arguments of this class. Raises BorrowError for one that was moved, or is not writable."""
@@ -61,14 +134,29 @@ class Mould:
         return Plan(self.kernel, tuple(arguments), decision.dims, self.grid, self.hints, decision)
 
 
-def mould_of(plan: Plan) -> Mould | None:
-    """The mould of calls like this one; None if they have to be decided anew: without a grid or data, and where elements are
+def mould_of(plan: Plan, args: tuple[Any, ...]) -> Mould | None:
+    """The mould of calls like this one, with `args`; None if they have to be decided anew: without a grid or data, and where elements are
     looked at.
     """
     if plan.grid is None or plan.meta or plan.kernel.facts:
         return None
     params = tuple((a.param, f"`{a.param.name}`") for a in plan.arguments)
-    return Mould(plan.kernel, params, plan.grid, plan.hints, plan.decision or Decision(plan.dims, plan.grid))
+    tensors = plan.tensors
+    return Mould(
+        plan.kernel,
+        params,
+        plan.grid,
+        plan.hints,
+        plan.decision or Decision(plan.dims, plan.grid),
+        tuple(a.exclusive if isinstance(a, TensorArgument) else None for a in plan.arguments),
+        tuple(
+            at
+            for at, a in enumerate(plan.arguments)
+            if isinstance(a, TensorArgument) or (args[at].__class__ is float and isinstance(a.value, float))
+        ),
+        sum(a.elements.layout.size * a.elements.width for a in tensors),
+        f"`{plan.name}`",
+    )
 
 
 def class_of(args: tuple[Any, ...], *, floats: bool) -> Hashable | None:
@@ -79,10 +167,11 @@ def class_of(args: tuple[Any, ...], *, floats: bool) -> Hashable | None:
     for a in args:
         kind = a.__class__
         if kind is Tensor:
-            parts.append(a._elements.kind)
+            elements = a._elements
+            parts.append(elements._kind or elements.kind)
         elif kind is Partition or kind is OwnedPartition:
             form = a._form
-            parts.append((form.elements.kind, form.tile, form.exact, form.mapping))
+            parts.append(form._kind or form.kind)
         elif kind is float:
             parts.append((float, a) if floats else float)
         elif kind is int or kind is bool:
@@ -92,9 +181,9 @@ def class_of(args: tuple[Any, ...], *, floats: bool) -> Hashable | None:
     return tuple(parts)
 
 
-def keep(moulds: dict[Hashable, Mould], key: Hashable | None, plan: Plan) -> None:
-    """Remember the mould of `plan`, and of too many the later ones."""
-    mould = None if key is None else mould_of(plan)
+def keep(moulds: dict[Hashable, Mould], key: Hashable | None, plan: Plan, args: tuple[Any, ...]) -> None:
+    """Remember the mould of `plan`, made of `args`, and of too many the later ones."""
+    mould = None if key is None else mould_of(plan, args)
     if mould is not None:
         while len(moulds) >= MOULDS:
             moulds.pop(next(iter(moulds)), None)

@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from tilecheck_runtime import phase
 from tilecheck_runtime.errors import DroppedOpWarning
 from tilecheck_runtime.execution import Execution
+from tilecheck_runtime.flights import Flight
 from tilecheck_runtime.grants import admit, enter, release, running
-from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, requests_of
-from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request
+from tilecheck_runtime.launch import LaunchOp, Tensors, requests_of
+from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, enter_open
+from tilecheck_runtime.moulds import Mould
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.running import Running
@@ -74,38 +76,83 @@ class OpenOp(DeviceOp[R]):
             )
 
 
-class PlannedOp(OpenOp[Tensors], LaunchOp):
-    """The op of a launch like one that was there before. Making it raises BorrowError for a conflict."""
+class InFlight(Running[R]):
+    """The `Running` of a flight on `stream`."""
 
-    def __init__(self, plan: Plan, site: Site) -> None:
-        self.plan = plan
-        self._tensors = plan.tensors
-        self._requests = requests_of(self._tensors)
+    def __init__(self, flight: Flight, value: R, stream: Stream) -> None:
+        self._flight: Flight = flight
+        self._end = None
+        self._value = value
+        self._where = stream
+
+    @property
+    def stream(self) -> Stream:
+        """Where it runs."""
+        return self._where
+
+    def done(self) -> bool:
+        """As of every `Running`."""
+        return self._flight.past or super().done()
+
+    def _collect(self) -> R:
+        flight = self._flight
+        if not flight.past:
+            if self._end is not None:
+                return super()._collect()
+            flight.flow.queue.drain()
+        flight.release()
+        return self._value
+
+
+class PlannedOp(OpenOp[Tensors], LaunchOp):
+    """The op of a launch with `args` that has a mould. Making it raises BorrowError for a conflict."""
+
+    def __init__(self, mould: Mould, args: tuple[Any, ...], site: Site) -> None:
+        self._mould = mould
+        self._args = args
         self._site = site
         with LOCK:
-            admit(self._requests, f"`{plan.name}`")
+            if OPEN:
+                enter_open()
+            # What it uses, as long as nobody else is concerned.
+            self._uses = mould.uses(args)
+            if self._uses is None:
+                admit(self._requests, self._name)
             self._ref: weakref.ref[Pending] = weakref.ref(self)
             OPEN.append(self._ref)
 
     def __getattr__(self, name: str) -> Any:
         match name:
+            case "plan":
+                value: Any = self._mould.plan(self._args)
+            case "_tensors":
+                value = self.plan.tensors
+            case "_requests":
+                value = requests_of(self._tensors)
             case "_node":
-                value: Any = Value(tuple(a.value for a in self._tensors))
+                value = Value(self._value())
             case "_name":
-                value = f"`{self.plan.name}`"
+                value = self._mould.title
             case _:
                 return super().__getattr__(name)
         self.__dict__[name] = value
         return value
 
+    def _value(self) -> Tensors:
+        return tuple([value for value, written in zip(self._args, self._mould.writes, strict=True) if written is not None])
+
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
-        plan = self.plan
-        known = plan.decision is not None and plan.decision.program is not None and plan.grid is not None
-        if not known or phase.entered() is not None or not isinstance(stream, Stream | None):
+        if phase.entered() is not None or not isinstance(stream, Stream | None):
             return super().run(stream)
         self._attempted = True
         stream = next_stream() if stream is None else stream
+        flight = self._fly(stream)
+        if flight is not None:
+            return InFlight(flight, self._value(), stream)
+        plan = self.plan
+        if plan.decision is None or plan.decision.program is None or plan.grid is None:
+            return super().run(stream)
         execution = Execution(stream)
         with LOCK:
             # From built to running at once, for everybody who looks.
@@ -113,10 +160,12 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             if started:
                 self._life = _STARTED
                 self._loans = ()
+                if self._uses is not None and self._uses[1]:
+                    for request in self._requests:
+                        request.ledger.unsettle(request.region, borrows=False)
                 earlier = execution.begin(running(self._requests, self._name, self._site))
         if not started:
             return super().run(stream)
-        assert plan.grid is not None
         try:
             execution.wait_for(earlier)
             execution.submit(plan.work(plan.grid), tuple([a.elements.allocation for a in self._tensors]))
@@ -128,7 +177,51 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
                 execution.abandon()
             raise
         execution.finish()
-        return Running(execution, tuple([a.value for a in self._tensors]))
+        return Running(execution, self._value())
+
+    def _fly(self, stream: Stream) -> Flight | None:
+        """Submit it as a flight; None, and nothing done, if it needs an execution."""
+        flow, mould, args = stream._flow, self._mould, self._args
+        if self._uses is None or flow is None:
+            return None
+        cast = mould.cast(flow, args)
+        if cast is None:
+            return None
+        uses, leaves = self._uses
+        numbers = mould.numbers(args)
+        behind: set[Runner] = set()
+        while True:
+            with LOCK:
+                # Whoever was granted anything since it was built has looked, and entered it.
+                if self._life is not _BUILT or self._ref not in OPEN:
+                    return None
+                earlier: set[Runner] = set()
+                for used, ledger, exclusive, _, _ in uses:
+                    if ledger.busy(flow):
+                        earlier |= ledger.before(used.region, exclusive, flow)
+                if earlier:
+                    earlier = {other for other in earlier if other not in behind and other not in flow.behind}
+                if not earlier:
+                    cast(numbers)
+                    self._life = _STARTED
+                    flight = Flight(flow, uses, mould.title, self._site)
+                    for used, ledger, _, _, _ in uses:
+                        if leaves:
+                            ledger.unsettle(used.region, flow.number, borrows=False)
+                        ledger.note(flight)
+                    due = flow.submitted(flight, mould.nbytes)
+                    if not taken_back(self._ref):
+                        # A finaliser has looked meanwhile.
+                        release(self.__dict__.get("_loans", ()))
+                    break
+            # Without the lock: another thread may have to submit what this one comes behind.
+            if not flow.queue.after([other.event() for other in earlier]):
+                return None
+            behind |= earlier
+            flow.behind.update(other for other in earlier if other.flow is None)
+        if due:
+            flow.mark()
+        return flight
 
 
 def taken_back(ref: weakref.ref[Pending]) -> bool:

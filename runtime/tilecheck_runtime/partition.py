@@ -19,7 +19,8 @@ it ends when somebody else borrows the same bytes exclusively, and says so at it
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, renew
 from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing
 from tilecheck_runtime.sites import here, subject
-from tilecheck_runtime.unique import Unique
+from tilecheck_runtime.unique import Unique, serial
 
 if TYPE_CHECKING:
     from tilecheck_runtime.tensor import Tensor
@@ -53,15 +54,29 @@ class _Owned:
 OWNED: Final = _Owned()
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Form:
-    """What a partition is, apart from the handle: partitions of one form through one loan are one for a launch."""
+    """What a partition is, apart from the handle: partitions of one form through one loan are one for a launch.
+
+    Never changed; frozen would take as long as the rest of making it.
+    """
 
     elements: Elements
     loan: Loan | None
     tile: tuple[int, ...]
     exact: bool = True
     mapping: TileMap | None = None
+    serial: int = field(default_factory=serial, init=False)
+    # Worked out at the first use: every launch asks.
+    _kind: Hashable | None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> Hashable:
+        """What a launch is decided by."""
+        kind = self._kind
+        if kind is None:
+            kind = self._kind = (self.elements.kind, self.tile, self.exact, self.mapping)
+        return kind
 
 
 class Slot(Standing):

@@ -31,7 +31,7 @@ from tilecheck_runtime.ledger import LOCK, Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.partition import OwnedPartition, Partition, Slot, cut, cut_owned
 from tilecheck_runtime.sites import Site, here, subject
-from tilecheck_runtime.unique import Unique
+from tilecheck_runtime.unique import Unique, serial
 from tilecheck_runtime.views import Seen, asked_for, halves, known, spoil, take
 
 HOST = "the host"
@@ -41,6 +41,7 @@ class Tensor(Unique, surface.Tensor):
     """Memory on a device. Made by the creation functions of `tilecheck`, never directly."""
 
     def __init__(self, elements: Elements, loan: Loan | None = None) -> None:
+        self._serial = serial()
         self._elements = elements
         self._loan = loan
         self._moved: tuple[str, Site] | None = None
@@ -50,8 +51,7 @@ class Tensor(Unique, surface.Tensor):
         # Those of this one, by what they were asked for with.
         self._views: dict[Hashable, tuple[Seen, ...]] | None = None
         if elements.allocation is not None:
-            with LOCK:
-                elements.allocation.handles.add(self)
+            elements.allocation.enter(self)
 
     # ---- what it is
 
@@ -139,6 +139,10 @@ class Tensor(Unique, surface.Tensor):
         view = known(self, asked)
         if view is not None:
             return view
+        layout = self._elements.layout
+        if key.__class__ is int and len(layout.shape) > 1 and 0 <= key < layout.shape[0]:
+            row = Layout(layout.offset + key * layout.strides[0], layout.shape[1:], layout.strides[1:])
+            return take(self, self._elements.at(row), asked)
         items = key if isinstance(key, tuple) else (key,)
         chosen = self._select(items)
         if not chosen.shape and Ellipsis not in items:
@@ -350,7 +354,7 @@ class Tensor(Unique, surface.Tensor):
     def _others(self) -> list[Tensor]:
         return [
             handle
-            for handle in self._elements.memory.handles
+            for handle in self._elements.memory.handles()
             if isinstance(handle, Tensor) and handle is not self and handle._moved is None
         ]
 

@@ -1,8 +1,8 @@
 """Views: borrows of a part of a tensor, or of all of it in another shape.
 
 A view has an idle shared loan. What is asked for again with the same words (`z[i]`, `z[:n]`, `z.reshape(-1)` in a loop) is
-one borrow that its handles share, one after the other: a `Seen` keeps the elements, the loan and what the partitions of
-the view share (`partition.Slot`), so that a launch on it is the launch that was there before. Only a handle that is gone
+one borrow that its handles share, one after the other, from the second time on: a `Seen` keeps the elements, the loan and what
+the partitions of the view share (`partition.Slot`), so that a launch on it is the launch that was there before. Only a handle that is gone
 hands its borrow on; two that live side by side have a loan each, since an exclusive borrow through one ends the other.
 
 As long as a `Seen` stands, a new handle would end nothing and be refused by nothing but ops that are pending, so it is made
@@ -10,7 +10,7 @@ without looking at the ledger. A borrow from which something else was derived th
 derived tells its ancestors from others by the loan.
 
     for i in range(n):
-        step(z[i].partition(128), x).run(stream)         # from the second round over the rows on, one call of the driver
+        step(z[i].partition(128), x).run(stream)         # from the third round over the rows on, one call of the driver
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, grant, hold
 from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing, State
 from tilecheck_runtime.sites import Site, here
+from tilecheck_runtime.unique import serial
 
 if TYPE_CHECKING:
     from tilecheck_runtime.partition import Slot
@@ -40,6 +41,7 @@ class Seen(Standing):
 
     def __init__(self, elements: Elements, loan: Loan) -> None:
         super().__init__(None, loan)
+        self._serial = serial()
         self.elements = elements
         self.loan = loan
         self.slot: Slot | None = None
@@ -113,7 +115,7 @@ def take(tensor: Tensor, elements: Elements, asked: Hashable | None = None) -> T
         return _tensor(elements, None)
     spoil(tensor)
     request = elements.request(Access.SHARE, tensor._loan)
-    if asked is None:
+    if asked is None or not _asked_again(tensor, asked):
         return _tensor(elements, borrow(request, "a view"))
     with LOCK:
         seen, site = _remembered(tensor, asked), None
@@ -158,6 +160,20 @@ def spoil(tensor: Tensor) -> None:
     """Something else than a partition is derived from the borrow of this handle."""
     if tensor._seen is not None:
         tensor._seen.spoiled = True
+
+
+def _asked_again(tensor: Tensor, asked: Hashable) -> bool:
+    """Whether the view was asked for before; it has been now."""
+    views = tensor._views
+    if views is None:
+        views = tensor._views = {}
+    elif asked in views:
+        return True
+    with LOCK:
+        while len(views) >= VIEWS:
+            views.pop(next(iter(views)))
+        views[asked] = ()
+    return False
 
 
 def _remembered(tensor: Tensor, asked: Hashable) -> Seen | None:
