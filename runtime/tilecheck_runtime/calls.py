@@ -48,14 +48,11 @@ class Memory:
 
     unchanged: Callable[[], bool]
     checked: CheckedKernel | None
+    # Whether the value of a float may decide anything but what is computed.
+    floats_matter: bool
     seats: dict[Key, Seat] = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
     moulds: dict[Hashable, Mould] = field(default_factory=dict)
-
-    @property
-    def floats_matter(self) -> bool:
-        """Whether the value of a float may decide anything but what is computed."""
-        return self.checked is None or self.checked.floats_matter
 
 
 _memories: weakref.WeakSet[Memory] = weakref.WeakSet()
@@ -112,7 +109,7 @@ def _remembered(kernel: KernelObject) -> Memory:
             close_all(memory.seats)
         unchanged = watch(kernel.fn)
         checked = checked_kernel(kernel.fn, kernel.options) if kernel.track == "tile" else None
-        memory = kernel._memory = Memory(unchanged, checked)
+        memory = kernel._memory = Memory(unchanged, checked, checked is None or checked.floats_matter)
         _memories.add(memory)
     return memory
 

@@ -36,6 +36,7 @@ class Elements:
     layout: Layout
     dtype: DTypeClass
     writable: bool = True
+    _address: int | None = field(default=None, init=False, compare=False, repr=False)
     _region: Region | None = field(default=None, init=False, compare=False, repr=False)
     _strided: Strided | None = field(default=None, init=False, compare=False, repr=False)
     _kind: int | None = field(default=None, init=False, compare=False, repr=False)
@@ -46,9 +47,8 @@ class Elements:
         The same number is the same to every launch.
         """
         if self._kind is None:
-            layout, memory = self.layout, self.allocation
-            address = layout.offset + (0 if memory is None else memory.buffer.address)
-            said = (memory is None, address % ALIGNED, layout.shape, layout.strides, self.dtype.name)
+            layout = self.layout
+            said = (self.allocation is None, self.address % ALIGNED, layout.shape, layout.strides, self.dtype.name)
             kind = _kinds.get(said)
             if kind is None:
                 with LOCK:
@@ -60,8 +60,10 @@ class Elements:
 
     @property
     def address(self) -> int:
-        """Of the first element."""
-        return self.layout.offset + self.memory.buffer.address
+        """Of the first element; of a meta tensor its offset."""
+        if self._address is None:
+            self._address = self.layout.offset + (0 if self.allocation is None else self.allocation.buffer.address)
+        return self._address
 
     @property
     def meta(self) -> bool:

@@ -20,34 +20,21 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tilecheck_runtime.backends import Event, Line
-from tilecheck_runtime.ledger import Ledger, Loan, Runner, State
+from tilecheck_runtime.ledger import Loan, Runner, State, Use
 from tilecheck_runtime.regions import Region
 from tilecheck_runtime.sites import Site
 
 # Flights, and bytes of their arguments, between two marks: what is kept longer than it is needed.
 FLIGHTS, BYTES = 16, 64 << 20
-UNRELATED: frozenset[int] = frozenset()
-
-
-class Bytes(Protocol):
-    """What an argument is about; `Elements` are."""
-
-    @property
-    def region(self) -> Region: ...
 
 
 class Bare(NamedTuple):
     """Bytes without the memory."""
 
     region: Region
-
-
-# One argument: its bytes, their ledger, whether they are written, and the number and the lineage of the loan of its handle, 0
-# without one.
-Use = tuple[Bytes, Ledger, bool, int, frozenset[int]]
 
 
 class Flight:

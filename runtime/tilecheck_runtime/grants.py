@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterable, Sequence
 
 from tilecheck_runtime.backends import default
+from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError
 from tilecheck_runtime.ledger import (
     BY_HOST,
@@ -19,6 +20,7 @@ from tilecheck_runtime.ledger import (
     LOCK,
     OPEN,
     STORY,
+    UNRELATED,
     VERBS,
     Access,
     Loan,
@@ -29,9 +31,7 @@ from tilecheck_runtime.ledger import (
     enter_open,
 )
 from tilecheck_runtime.regions import Region, overlaps
-from tilecheck_runtime.sites import Site, here, subject
-
-NONE: frozenset[int] = frozenset()
+from tilecheck_runtime.sites import Site, caller, here, subject
 
 
 def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
@@ -141,22 +141,26 @@ def renew(request: Request, by: str, loan: Loan, view: Standing | None = None) -
         return True
 
 
-def borrow(request: Request, holder: str) -> Loan:
-    """Grant one view or partition: a new idle loan."""
-    ledger, region, actor = request.ledger, request.region, request.actor
+def borrow(elements: Elements, access: Access, actor: Loan | None, holder: str, execution: object = None) -> Loan:
+    """Grant one view (SHARE) or partition (EXCLUDE) of these elements through a handle with the loan `actor`: a new idle loan."""
+    memory, region, exclusive = elements.memory, elements.region, access is Access.EXCLUDE
+    ledger = memory.ledger
+    number, lineage = (0, UNRELATED) if actor is None else (actor.number, actor.lineage)
     with LOCK:
         if OPEN:
             enter_open()
         # Mostly there is nothing to look at.
         alone = actor is None or actor.ended is None
         if alone and not ledger.bare():
-            number, lineage = (0, NONE) if actor is None else (actor.number, actor.lineage)
-            alone = ledger.quiet(region, request.access is Access.EXCLUDE, number, lineage) is not False
+            alone = ledger.quiet(region, exclusive, number, lineage) is not False
             if alone:
                 ledger.unsettle(region)
         if not alone:
-            grant((request,), holder)
-        return _enter(request, holder, State.IDLE, here())
+            grant((elements.request(access, actor, execution=execution),), holder)
+        # Above are whoever asks and what asked this.
+        loan = Loan(ledger, region, exclusive, holder, caller(2), lineage | {number} if number else lineage)
+        ledger.add(loan)
+        return loan
 
 
 def hold(

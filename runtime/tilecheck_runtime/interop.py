@@ -150,7 +150,7 @@ def _borrowed_on_device(
     if known is not None:
         inside = Layout(buffer.address - known.buffer.address, layout.shape, layout.strides)
         elements = Elements(known, inside, dtype, writable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     return Tensor(Elements(Allocation(here, buffer, owner=owner), layout, dtype, writable))
 
 
@@ -182,6 +182,6 @@ def _borrowed(values: Array) -> Tensor:
     if known is not None:
         inside = Layout(address - known.buffer.address, values.shape, values.strides)
         elements = Elements(known, inside, dtype, values.flags.writeable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     memory = Allocation(default(), CPUBuffer(address, extent), owner=values)
     return Tensor(Elements(memory, layout, dtype, values.flags.writeable))

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 LOCK = threading.RLock()
 
 _numbers = itertools.count(1)
+UNRELATED: frozenset[int] = frozenset()
 
 
 class Pending(Protocol):
@@ -174,11 +175,11 @@ class Loan:
     exclusive: bool
     holder: str
     site: Site
-    lineage: frozenset[int] = frozenset()
+    lineage: frozenset[int] = UNRELATED
     state: State = State.IDLE
     ended: tuple[str, Site] | None = None
     owner: Runner | None = None
-    number: int = field(default_factory=lambda: next(_numbers))
+    number: int = field(default_factory=_numbers.__next__)
     # Whether the ledger lists it among those that run.
     listed: bool = False
     # Of a loan that handles share one after the other: those that are alive.
@@ -388,18 +389,6 @@ class Ledger:
 
             self._list(loan, stream, behind)
 
-    def busy(self, flow: Numbered) -> bool:
-        """Whether a flight of `flow` has to look at what comes `before` it. The lock of the ledgers is held."""
-        return bool(self._lanes) or (bool(self._flights) and self._flights[-1].flow is not flow)
-
-    def note(self, flight: Noted) -> None:
-        """Know of a flight that was submitted, after a look at those `before` it. The lock of the ledgers is held."""
-        flights = self._flights
-        flights.append(flight)
-        if len(flights) > self._fly_at:
-            self._flights = [there for there in flights if not there.ended]
-            self._fly_at = 2 * len(self._flights) + SWEEP
-
     def _enter_flights(self) -> None:
         flights, self._flights, self._fly_at = self._flights, [], SWEEP
         for flight in flights:
@@ -441,12 +430,6 @@ class Ledger:
                 self._enter_flights()
             return self._ahead(loan.region, loan.exclusive, execution, None)
 
-    def before(self, region: Region, exclusive: bool, flow: Numbered) -> set[Runner]:
-        """The executions that a flight of `flow` with this access must come after, but for what is on its stream anyway."""
-        if self._flights and self._flights[-1].flow is not flow:
-            self._enter_flights()
-        return self._ahead(region, exclusive, None, flow) if self._lanes else set()
-
     def _ahead(self, region: Region, exclusive: bool, execution: object, flow: object) -> set[Runner]:
         with LOCK:
             found: set[Runner] = set()
@@ -466,6 +449,42 @@ class Ledger:
                     ):
                         found.add(owner)
             return found
+
+
+class Bytes(Protocol):
+    """What an argument is about; `Elements` are."""
+
+    @property
+    def region(self) -> Region: ...
+
+
+# One argument: its bytes, their ledger, whether they are written, and the number and the lineage of the loan of its handle, 0
+# without one.
+Use = tuple[Bytes, Ledger, bool, int, frozenset[int]]
+
+
+def ahead_of(uses: Sequence[Use], flow: Numbered) -> set[Runner] | None:
+    """The executions that a flight of `flow` that uses this must come after, but for what is on its stream anyway. The lock of
+    the ledgers is held.
+    """
+    found: set[Runner] | None = None
+    for used, ledger, exclusive, _, _ in uses:
+        flights = ledger._flights
+        if flights and flights[-1].flow is not flow:
+            ledger._enter_flights()
+        if ledger._lanes:
+            found = (found or set()) | ledger._ahead(used.region, exclusive, None, flow)
+    return found
+
+
+def note(uses: Sequence[Use], flight: Noted) -> None:
+    """Know of a flight that was submitted, after a look at what is `ahead_of` it. The lock of the ledgers is held."""
+    for _, ledger, _, _, _ in uses:
+        flights = ledger._flights
+        flights.append(flight)
+        if len(flights) > ledger._fly_at:
+            ledger._flights = [there for there in flights if not there.ended]
+            ledger._fly_at = 2 * len(ledger._flights) + SWEEP
 
 
 def _passed(loan: Loan) -> bool:

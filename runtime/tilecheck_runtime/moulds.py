@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilecheck.ir.kernel import Access, Param, ScalarParam
 from tilecheck_runtime.backends import Cast, Grid, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
 from tilecheck_runtime.launch import Plan
-from tilecheck_runtime.flights import UNRELATED, Flow, Use
+from tilecheck_runtime.ledger import UNRELATED, Use
+from tilecheck_runtime.flights import Flow
 from tilecheck_runtime.partition import OwnedPartition, Partition
 from tilecheck_runtime.simt import SimtKernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision
@@ -29,6 +30,16 @@ from tilecheck_runtime.tensor import Tensor
 
 # Classes of arguments that a kernel remembers, and streams that a mould does.
 MOULDS, STREAMS = 256, 16
+
+
+class Free(NamedTuple):
+    """A launch that nothing is in the way of: what it uses, the addresses and floats that are not the same in all calls of its
+    class, and whether it takes back leaves of other launches.
+    """
+
+    uses: list[Use]
+    numbers: list[int | float]
+    leaves: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +62,17 @@ class Mould:
     # By the number of the stream: the launch as it is submitted there, None if it cannot be without an end of its own.
     _casts: dict[int, Cast | None] = field(default_factory=dict)
 
-    def uses(self, args: tuple[Any, ...]) -> tuple[list[Use], bool] | None:
-        """What a launch with arguments of this class uses, if it conflicts with nothing, ends nothing and takes back the leaves
-        of other launches at most, and whether it does; None for the long way. The lock of the ledgers is held.
+    def free(self, args: tuple[Any, ...]) -> Free | None:
+        """A launch with arguments of this class that conflicts with nothing, ends nothing and takes back the leaves of other
+        launches at most; None for the long way. The lock of the ledgers is held.
         """
         uses: list[Use] = []
+        numbers: list[int | float] = []
         leaves = False
         for exclusive, value in zip(self.writes, args, strict=True):
             if exclusive is None:
+                if value.__class__ is float:
+                    numbers.append(value)
                 continue
             if value.__class__ is Tensor:
                 if value._moved is not None:
@@ -76,7 +90,11 @@ class Mould:
                 if loan.ended is not None:
                     return None
                 number, lineage = loan.number, loan.lineage
-            ledger = elements.allocation.ledger
+            memory = elements.allocation
+            if memory is None:
+                return None
+            ledger = memory.ledger
+            numbers.append(elements._address or elements.address)
             for other, its, written, _, _ in uses:
                 if its is ledger and (exclusive or written):
                     one, two = elements.region, other.region
@@ -88,19 +106,7 @@ class Mould:
                     return None
                 leaves = leaves or quiet is True
             uses.append((elements, ledger, exclusive, number, lineage))
-        return uses, leaves
-
-    def numbers(self, args: tuple[Any, ...]) -> list[int | float]:
-        """What is not the same in all calls: addresses and floats."""
-        numbers: list[int | float] = []
-        for at in self.varying:
-            value = args[at]
-            if value.__class__ is float:
-                numbers.append(value)
-            else:
-                elements = value._elements if value.__class__ is Tensor else value._form.elements
-                numbers.append(elements.address)
-        return numbers
+        return Free(uses, numbers, leaves)
 
     def cast(self, flow: Flow, args: tuple[Any, ...]) -> Cast | None:
         """Calls of this class on the stream of `flow`, compiled; None if they cannot be submitted without an end of their own."""
@@ -152,7 +158,7 @@ def mould_of(plan: Plan, args: tuple[Any, ...]) -> Mould | None:
         tuple(
             at
             for at, a in enumerate(plan.arguments)
-            if isinstance(a, TensorArgument) or (args[at].__class__ is float and isinstance(a.value, float))
+            if isinstance(a, TensorArgument) or args[at].__class__ is float
         ),
         sum(a.elements.layout.size * a.elements.width for a in tensors),
         f"`{plan.name}`",

@@ -114,7 +114,7 @@ class DeviceOp(Unique, Generic[R]):
                 _let_go(made_of)
             raise
         execution.finish()
-        return Running(execution, value)
+        return Running(execution, value, execution.stream)
 
     def sync(self) -> R:
         """Run and wait: the value."""

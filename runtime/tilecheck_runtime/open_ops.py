@@ -19,7 +19,7 @@ from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.flights import Flight
 from tilecheck_runtime.grants import admit, enter, release, running
 from tilecheck_runtime.launch import LaunchOp, Tensors, requests_of
-from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, enter_open
+from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, ahead_of, enter_open, note
 from tilecheck_runtime.moulds import Mould
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life
@@ -77,18 +77,9 @@ class OpenOp(DeviceOp[R]):
 
 
 class InFlight(Running[R]):
-    """The `Running` of a flight on `stream`."""
+    """The `Running` of a flight."""
 
-    def __init__(self, flight: Flight, value: R, stream: Stream) -> None:
-        self._flight: Flight = flight
-        self._end = None
-        self._value = value
-        self._where = stream
-
-    @property
-    def stream(self) -> Stream:
-        """Where it runs."""
-        return self._where
+    _flight: Flight
 
     def done(self) -> bool:
         """As of every `Running`."""
@@ -114,9 +105,9 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
         with LOCK:
             if OPEN:
                 enter_open()
-            # What it uses, as long as nobody else is concerned.
-            self._uses = mould.uses(args)
-            if self._uses is None:
+            # As long as nobody has looked.
+            self._free = mould.free(args)
+            if self._free is None:
                 admit(self._requests, self._name)
             self._ref: weakref.ref[Pending] = weakref.ref(self)
             OPEN.append(self._ref)
@@ -143,7 +134,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
-        if phase.entered() is not None or not isinstance(stream, Stream | None):
+        if phase.entered() is not None or not (stream is None or isinstance(stream, Stream)):
             return super().run(stream)
         self._attempted = True
         stream = next_stream() if stream is None else stream
@@ -160,7 +151,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             if started:
                 self._life = _STARTED
                 self._loans = ()
-                if self._uses is not None and self._uses[1]:
+                if self._free is not None and self._free.leaves:
                     for request in self._requests:
                         request.ledger.unsettle(request.region, borrows=False)
                 earlier = execution.begin(running(self._requests, self._name, self._site))
@@ -177,38 +168,34 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
                 execution.abandon()
             raise
         execution.finish()
-        return Running(execution, self._value())
+        return Running(execution, self._value(), stream)
 
     def _fly(self, stream: Stream) -> Flight | None:
         """Submit it as a flight; None, and nothing done, if it needs an execution."""
-        flow, mould, args = stream._flow, self._mould, self._args
-        if self._uses is None or flow is None:
+        flow, mould = stream._flow, self._mould
+        if self._free is None or flow is None:
             return None
-        cast = mould.cast(flow, args)
+        cast = mould.cast(flow, self._args)
         if cast is None:
             return None
-        uses, leaves = self._uses
-        numbers = mould.numbers(args)
+        uses, numbers, leaves = self._free
         behind: set[Runner] = set()
         while True:
             with LOCK:
                 # Whoever was granted anything since it was built has looked, and entered it.
                 if self._life is not _BUILT or self._ref not in OPEN:
                     return None
-                earlier: set[Runner] = set()
-                for used, ledger, exclusive, _, _ in uses:
-                    if ledger.busy(flow):
-                        earlier |= ledger.before(used.region, exclusive, flow)
+                earlier = ahead_of(uses, flow)
                 if earlier:
                     earlier = {other for other in earlier if other not in behind and other not in flow.behind}
                 if not earlier:
                     cast(numbers)
                     self._life = _STARTED
                     flight = Flight(flow, uses, mould.title, self._site)
-                    for used, ledger, _, _, _ in uses:
-                        if leaves:
+                    note(uses, flight)
+                    if leaves:
+                        for used, ledger, _, _, _ in uses:
                             ledger.unsettle(used.region, flow.number, borrows=False)
-                        ledger.note(flight)
                     due = flow.submitted(flight, mould.nbytes)
                     if not taken_back(self._ref):
                         # A finaliser has looked meanwhile.

@@ -226,8 +226,7 @@ class Partition(Unique):
             return Tensor(self._elements)
         if self._slot is not None:
             self._slot.spoiled = True
-        request = self._elements.request(Access.SHARE, self._loan, execution=execution)
-        return Tensor(self._elements, borrow(request, "a view"))
+        return Tensor(self._elements, borrow(self._elements, Access.SHARE, self._loan, "a view", execution))
 
     def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> Partition:
         with LOCK:
@@ -302,16 +301,18 @@ def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
     if elements.meta:
         return Partition(Form(elements, None, shape), None)
     with LOCK:
-        request = elements.request(Access.EXCLUDE, tensor._loan)
         slot = tensor._slot
         seen = tensor._seen
-        if slot is None or not renew(request, "a partition", slot.loan, seen):
-            slot = tensor._slot = Slot(borrow(request, "a partition"))
+        again = slot is not None and renew(
+            elements.request(Access.EXCLUDE, tensor._loan), "a partition", slot.loan, seen
+        )
+        if slot is None or not again:
+            slot = tensor._slot = Slot(borrow(elements, Access.EXCLUDE, tensor._loan, "a partition"))
             if seen is not None:
                 seen.slot = slot
         slot.retire()
         slot.stands = True
-        request.ledger.stand(request.region, slot)
+        elements.memory.ledger.stand(elements.region, slot)
         asked = tile if _ints(tile) else (shape, True, None)
         return Partition(slot.form(asked, Form(elements, slot.loan, shape)), slot)
 

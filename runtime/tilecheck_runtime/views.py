@@ -59,20 +59,14 @@ class Seen(Standing):
             and self.loan.vacant
         )
 
-    def handle(self, site: Site | None = None) -> Tensor:
-        """A new handle, taken at `site` or, without one, here; the lock of the ledgers is held."""
-        tensor = _tensor(self.elements, self.loan)
+    def handle(self, kind: type[Tensor], site: Site | None = None) -> Tensor:
+        """A new handle, a tensor, taken at `site` or, without one, here; the lock of the ledgers is held."""
+        tensor = kind(self.elements, self.loan)
         tensor._seen = self
         tensor._slot = self.slot
         self._handles[:] = (weakref.ref(tensor),)
         self.loan.site = site or here()
         return tensor
-
-
-def _tensor(elements: Elements, loan: Loan | None) -> Tensor:
-    from tilecheck_runtime.tensor import Tensor
-
-    return Tensor(elements, loan)
 
 
 def asked_for(key: Any) -> Hashable | None:
@@ -104,7 +98,7 @@ def known(tensor: Tensor, asked: Hashable | None) -> Tensor | None:
         if seen.stands:
             with LOCK:
                 if seen.stands and not OPEN and seen.again:
-                    return seen.handle()
+                    return seen.handle(tensor.__class__)
     return None
 
 
@@ -112,22 +106,21 @@ def take(tensor: Tensor, elements: Elements, asked: Hashable | None = None) -> T
     """A view of `tensor` that has `elements`. Raises BorrowError while something else has it exclusively."""
     tensor._usable()
     if elements.meta:
-        return _tensor(elements, None)
+        return tensor.__class__(elements, None)
     spoil(tensor)
-    request = elements.request(Access.SHARE, tensor._loan)
     if asked is None or not _asked_again(tensor, asked):
-        return _tensor(elements, borrow(request, "a view"))
+        return tensor.__class__(elements, borrow(elements, Access.SHARE, tensor._loan, "a view"))
     with LOCK:
         seen, site = _remembered(tensor, asked), None
         if seen is None:
-            seen = Seen(elements, borrow(request, "a view"))
+            seen = Seen(elements, borrow(elements, Access.SHARE, tensor._loan, "a view"))
             site = seen.loan.site
             _remember(tensor, asked, seen)
         else:
-            grant((request,), "a view")
+            grant((elements.request(Access.SHARE, tensor._loan),), "a view")
         seen.stands = True
-        request.ledger.stand(request.region, seen)
-        return seen.handle(site)
+        elements.memory.ledger.stand(elements.region, seen)
+        return seen.handle(tensor.__class__, site)
 
 
 def halves(tensor: Tensor, at: int, axis: int) -> tuple[Tensor, Tensor]:
@@ -149,11 +142,11 @@ def halves(tensor: Tensor, at: int, axis: int) -> tuple[Tensor, Tensor]:
     ranges = (slice(0, place), slice(place, tensor.shape[axis]))
     low, high = (tensor._elements.at(tensor._select((*before, piece))) for piece in ranges)
     if tensor._elements.meta:
-        return _tensor(low, None), _tensor(high, None)
+        return tensor.__class__(low, None), tensor.__class__(high, None)
     spoil(tensor)
     requests = [piece.request(Access.EXCLUDE, tensor._loan) for piece in (low, high)]
     loans = hold(requests, "a split", State.IDLE)
-    return _tensor(low, loans[0]), _tensor(high, loans[1])
+    return tensor.__class__(low, loans[0]), tensor.__class__(high, loans[1])
 
 
 def spoil(tensor: Tensor) -> None:

@@ -155,7 +155,7 @@ class CUDACast:
         program: Program | SimtProgram | TileProgram = work.program
         device.fits(work, program.grid(work))
         packed, self._launch = program.bound(work, stream.handle, 0)
-        self._slots = tuple([packed.slot(at) for at in self._places()])
+        self._cells = tuple([packed.cell(at) for at in self._places()])
         self._busy = False
 
     def _places(self) -> list[int]:
@@ -182,8 +182,8 @@ class CUDACast:
             return CUDACast(self._device, self._stream, self._work, self._varying)(numbers)
         self._busy = True
         try:
-            for slot, number in zip(self._slots, numbers, strict=True):
-                slot(number)
+            for cell, number in zip(self._cells, numbers, strict=True):
+                cell.value = number
             self._launch()
         except DriverError as error:
             # A thread that has not used the device before; cheaper than to ask each time.
