@@ -93,7 +93,8 @@ class Flight:
 
     def release(self) -> None:
         """End the borrows: it is over."""
-        self.flow.passed(self.ticket)
+        if not self.past:
+            self.flow.passed(self.ticket)
         self.end()
 
     def abandon(self) -> None:
@@ -145,18 +146,20 @@ class Flow:
         self._marks: deque[tuple[int, Event]] = deque()
         self._marked = 0
         self._bytes = 0
+        # Whether it is time for a mark.
+        self.due = False
         # Held while it is worked out how many are past, never while another lock is taken.
         self._lock = threading.Lock()
 
-    def submitted(self, flight: Flight, nbytes: int) -> bool:
-        """Keep what was just submitted, whose arguments have `nbytes`; whether a `mark` is due. The lock of the ledgers is held."""
+    def submitted(self, flight: Flight, nbytes: int) -> None:
+        """Keep what was just submitted, whose arguments have `nbytes`; a `mark` may be due. The lock of the ledgers is held."""
         self.count = count = flight.ticket
         kept = self._kept
         kept.append(flight)
         if len(kept) == 1:
             self.queue.attend(self)
         self._bytes += nbytes
-        return count - self._marked >= FLIGHTS or self._bytes > BYTES
+        self.due = count - self._marked >= FLIGHTS or self._bytes > BYTES
 
     def look(self) -> None:
         """Let go of what is over."""
@@ -182,11 +185,16 @@ class Flow:
         for flight in over:
             flight.leave()
 
-    def settle(self) -> None:
-        """End the borrows of everything that is over by now; waits for the rest."""
+    def drain(self) -> int:
+        """Block until the flights so far are over: how many they are."""
         count = self.count
         self.queue.drain()
         self.passed(count)
+        return count
+
+    def settle(self) -> None:
+        """End the borrows of everything that is over by now; waits for the rest."""
+        count = self.drain()
         for ticket, flight in list(self.waiting.items()):
             if ticket <= count:
                 flight.end()
@@ -198,7 +206,7 @@ class Flow:
 
     def mark(self) -> None:
         """Let go of what is over, of others too, and note how far the stream has to come for the rest."""
-        self._marked, self._bytes = self.count, 0
+        self._marked, self._bytes, self.due = self.count, 0, False
         self.queue.look()
         if self._kept:
             self._note()

@@ -273,7 +273,7 @@ class Ledger:
     order by itself.
     """
 
-    __slots__ = ("_fly_at", "_flights", "_lanes", "_running", "_standing", "_still", "_sweep_at")
+    __slots__ = ("_flights", "_fly_at", "_lanes", "_running", "_standing", "_still", "_sweep_at")
 
     def __init__(self) -> None:
         self._still: Spans[Loan] = Spans()

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from tilecheck.ir.kernel import Access, Param, ScalarParam
 from tilecheck_runtime.backends import Cast, Grid, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
+from tilecheck_runtime.flights import Flow
 from tilecheck_runtime.launch import Plan
 from tilecheck_runtime.ledger import UNRELATED, Use
-from tilecheck_runtime.flights import Flow
 from tilecheck_runtime.partition import OwnedPartition, Partition
 from tilecheck_runtime.simt import SimtKernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision
@@ -32,14 +32,19 @@ from tilecheck_runtime.tensor import Tensor
 MOULDS, STREAMS = 256, 16
 
 
-class Free(NamedTuple):
-    """A launch that nothing is in the way of: what it uses, the addresses and floats that are not the same in all calls of its
-    class, and whether it takes back leaves of other launches.
+class Told(NamedTuple):
+    """What a look at the arguments of a call says.
+
+    `sort` tells their class from others, None for what has none. `uses` is what the launch uses if it conflicts with nothing,
+    ends nothing and takes back the `leaves` of other launches at most; None for the long way. `numbers` are the addresses and
+    floats, `key` tells the very handles from others (`seat.key_of`).
     """
 
-    uses: list[Use]
+    sort: Hashable | None
+    uses: list[Use] | None
     numbers: list[int | float]
     leaves: bool
+    key: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,58 +64,21 @@ class Mould:
     nbytes: int
     # The kernel as errors say it.
     title: str
+    # Whether it writes its partitions and nothing else, and whether all arguments are tensors or partitions.
+    plain: bool
+    all_tensors: bool
     # By the number of the stream: the launch as it is submitted there, None if it cannot be without an end of its own.
-    _casts: dict[int, Cast | None] = field(default_factory=dict)
+    casts: dict[int, Cast | None] = field(default_factory=dict)
 
-    def free(self, args: tuple[Any, ...]) -> Free | None:
-        """A launch with arguments of this class that conflicts with nothing, ends nothing and takes back the leaves of other
-        launches at most; None for the long way. The lock of the ledgers is held.
-        """
-        uses: list[Use] = []
-        numbers: list[int | float] = []
-        leaves = False
-        for exclusive, value in zip(self.writes, args, strict=True):
-            if exclusive is None:
-                if value.__class__ is float:
-                    numbers.append(value)
-                continue
-            if value.__class__ is Tensor:
-                if value._moved is not None:
-                    return None
-                elements, loan = value._elements, value._loan
-                if exclusive and not elements.writable:
-                    return None
-            else:
-                form = value._form
-                if value.__class__ is OwnedPartition and value._tensor._moved is not None:
-                    return None
-                elements, loan = form.elements, form.loan
-            number, lineage = 0, UNRELATED
-            if loan is not None:
-                if loan.ended is not None:
-                    return None
-                number, lineage = loan.number, loan.lineage
-            memory = elements.allocation
-            if memory is None:
-                return None
-            ledger = memory.ledger
-            numbers.append(elements._address or elements.address)
-            for other, its, written, _, _ in uses:
-                if its is ledger and (exclusive or written):
-                    one, two = elements.region, other.region
-                    if one.offset < two.end and two.offset < one.end:
-                        return None
-            if not ledger.bare():
-                quiet = ledger.quiet(elements.region, exclusive, number, lineage)
-                if quiet is False:
-                    return None
-                leaves = leaves or quiet is True
-            uses.append((elements, ledger, exclusive, number, lineage))
-        return Free(uses, numbers, leaves)
+    def value(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """That of a launch: its tensors and partitions."""
+        if self.all_tensors:
+            return args
+        return tuple([a for a, written in zip(args, self.writes, strict=True) if written is not None])
 
     def cast(self, flow: Flow, args: tuple[Any, ...]) -> Cast | None:
         """Calls of this class on the stream of `flow`, compiled; None if they cannot be submitted without an end of their own."""
-        casts = self._casts
+        casts = self.casts
         if flow.number not in casts:
             plan = self.plan(args)
             work = plan.work(self.grid)
@@ -141,8 +109,8 @@ class Mould:
 
 
 def mould_of(plan: Plan, args: tuple[Any, ...]) -> Mould | None:
-    """The mould of calls like this one, with `args`; None if they have to be decided anew: without a grid or data, and where elements are
-    looked at.
+    """The mould of calls like this one, with `args`; None if they have to be decided anew: without a grid or data, and where
+    elements are looked at.
     """
     if plan.grid is None or plan.meta or plan.kernel.facts:
         return None
@@ -156,35 +124,74 @@ def mould_of(plan: Plan, args: tuple[Any, ...]) -> Mould | None:
         plan.decision or Decision(plan.dims, plan.grid),
         tuple(a.exclusive if isinstance(a, TensorArgument) else None for a in plan.arguments),
         tuple(
-            at
-            for at, a in enumerate(plan.arguments)
-            if isinstance(a, TensorArgument) or args[at].__class__ is float
+            at for at, a in enumerate(plan.arguments) if isinstance(a, TensorArgument) or args[at].__class__ is float
         ),
         sum(a.elements.layout.size * a.elements.width for a in tensors),
         f"`{plan.name}`",
+        all(not isinstance(a, TensorArgument) or a.exclusive == isinstance(a.value, Partition) for a in plan.arguments),
+        len(tensors) == len(plan.arguments),
     )
 
 
-def class_of(args: tuple[Any, ...], *, floats: bool) -> Hashable | None:
-    """What tells the class of a call with these arguments from others, with the values of `floats` if they matter; None if
-    there is something else among them than tensors, partitions and plain numbers.
+def told(args: tuple[Any, ...], floats: bool, writes: tuple[bool | None, ...] | None = None) -> Told:
+    """What a look at `args` says; the values of `floats` tell classes apart if they matter. `writes` as in `Mould`, otherwise
+    partitions are written and tensors are not. The lock of the ledgers is held, and no op is pending.
     """
-    parts: list[Hashable] = [default().name]
-    for a in args:
+    sort: list[Hashable] = [default().name]
+    uses: list[Use] = []
+    numbers: list[int | float] = []
+    key: list[Hashable] = []
+    leaves, free = False, True
+    for at, a in enumerate(args):
         kind = a.__class__
         if kind is Tensor:
-            elements = a._elements
-            parts.append(elements._kind or elements.kind)
+            elements, loan = a._elements, a._loan
+            sort.append(elements._kind or elements.kind)
+            key.append((a._seen or a)._serial)
+            free = free and a._moved is None
+            exclusive = writes is not None and writes[at] is True
         elif kind is Partition or kind is OwnedPartition:
             form = a._form
-            parts.append(form._kind or form.kind)
+            key.append(form.serial)
+            elements, loan = form.elements, form.loan
+            sort.append(form._kind or form.kind)
+            free = free and (kind is Partition or a._tensor._moved is None)
+            exclusive = True
         elif kind is float:
-            parts.append((float, a) if floats else float)
+            sort.append((float, a) if floats else float)
+            key.append(float)
+            numbers.append(a)
+            continue
         elif kind is int or kind is bool:
-            parts.append((kind, a))
+            sort.append((kind, a))
+            key.append((kind, a))
+            continue
         else:
-            return None
-    return tuple(parts)
+            return Told(None, None, numbers, False, ())
+        memory = elements.allocation
+        if memory is None:
+            free = False
+            continue
+        numbers.append(elements._address or elements.address)
+        if not free:
+            continue
+        ledger = memory.ledger
+        number, lineage = 0, UNRELATED
+        if loan is not None:
+            number, lineage = loan.number, loan.lineage
+            free = loan.ended is None
+        for other, its, written, _, _ in uses:
+            if its is ledger and (exclusive or written):
+                one, two = elements.region, other.region
+                free = free and (one.end <= two.offset or two.end <= one.offset)
+        if not ledger.bare():
+            quiet = ledger.quiet(elements.region, exclusive, number, lineage)
+            if quiet is not None:
+                leaves, free = True, free and quiet
+        if exclusive and not elements.writable:
+            free = False
+        uses.append((elements, ledger, exclusive, number, lineage))
+    return Told(tuple(sort), uses if free else None, numbers, leaves, tuple(key))
 
 
 def keep(moulds: dict[Hashable, Mould], key: Hashable | None, plan: Plan, args: tuple[Any, ...]) -> None:

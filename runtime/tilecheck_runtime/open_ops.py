@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tilecheck_runtime import phase
+from tilecheck_runtime.backends import Cast
 from tilecheck_runtime.errors import DroppedOpWarning
 from tilecheck_runtime.execution import Execution
-from tilecheck_runtime.flights import Flight
+from tilecheck_runtime.flights import Flight, Flow
 from tilecheck_runtime.grants import admit, enter, release, running
 from tilecheck_runtime.launch import LaunchOp, Tensors, requests_of
-from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, ahead_of, enter_open, note
-from tilecheck_runtime.moulds import Mould
+from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, Use, ahead_of, note
+from tilecheck_runtime.moulds import Mould, Told, told
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.running import Running
@@ -81,36 +83,42 @@ class InFlight(Running[R]):
 
     _flight: Flight
 
+    def __del__(self) -> None:
+        self._flight.abandon()
+
     def done(self) -> bool:
         """As of every `Running`."""
         return self._flight.past or super().done()
+
+    def _seen(self) -> bool:
+        # The flow looks now and then.
+        return self._flight.past
 
     def _collect(self) -> R:
         flight = self._flight
         if not flight.past:
             if self._end is not None:
                 return super()._collect()
-            flight.flow.queue.drain()
+            flight.flow.drain()
         flight.release()
         return self._value
 
 
 class PlannedOp(OpenOp[Tensors], LaunchOp):
-    """The op of a launch with `args` that has a mould. Making it raises BorrowError for a conflict."""
+    """The op of a launch with `args` that has a mould, of which a look has `seen` what it says. Making it raises BorrowError for
+    a conflict. The lock of the ledgers is held.
+    """
 
-    def __init__(self, mould: Mould, args: tuple[Any, ...], site: Site) -> None:
+    def __init__(self, mould: Mould, args: tuple[Any, ...], seen: Told, site: Site) -> None:
         self._mould = mould
         self._args = args
         self._site = site
-        with LOCK:
-            if OPEN:
-                enter_open()
-            # As long as nobody has looked.
-            self._free = mould.free(args)
-            if self._free is None:
-                admit(self._requests, self._name)
-            self._ref: weakref.ref[Pending] = weakref.ref(self)
-            OPEN.append(self._ref)
+        # What it uses, as long as nobody looks.
+        self._told = seen if mould.plain else told(args, False, mould.writes)
+        if self._told.uses is None:
+            admit(self._requests, self._name)
+        self._ref: weakref.ref[Pending] = weakref.ref(self)
+        OPEN.append(self._ref)
 
     def __getattr__(self, name: str) -> Any:
         match name:
@@ -121,16 +129,13 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             case "_requests":
                 value = requests_of(self._tensors)
             case "_node":
-                value = Value(self._value())
+                value = Value(self._mould.value(self._args))
             case "_name":
                 value = self._mould.title
             case _:
                 return super().__getattr__(name)
         self.__dict__[name] = value
         return value
-
-    def _value(self) -> Tensors:
-        return tuple([value for value, written in zip(self._args, self._mould.writes, strict=True) if written is not None])
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
@@ -140,7 +145,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
         stream = next_stream() if stream is None else stream
         flight = self._fly(stream)
         if flight is not None:
-            return InFlight(flight, self._value(), stream)
+            return InFlight(flight, self._mould.value(self._args), stream)
         plan = self.plan
         if plan.decision is None or plan.decision.program is None or plan.grid is None:
             return super().run(stream)
@@ -151,7 +156,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             if started:
                 self._life = _STARTED
                 self._loans = ()
-                if self._free is not None and self._free.leaves:
+                if self._told.uses is not None and self._told.leaves:
                     for request in self._requests:
                         request.ledger.unsettle(request.region, borrows=False)
                 earlier = execution.begin(running(self._requests, self._name, self._site))
@@ -168,47 +173,73 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
                 execution.abandon()
             raise
         execution.finish()
-        return Running(execution, self._value(), stream)
+        return Running(execution, self._mould.value(self._args), stream)
 
     def _fly(self, stream: Stream) -> Flight | None:
         """Submit it as a flight; None, and nothing done, if it needs an execution."""
         flow, mould = stream._flow, self._mould
-        if self._free is None or flow is None:
+        seen = self._told
+        uses = seen.uses
+        if uses is None or flow is None:
             return None
         cast = mould.cast(flow, self._args)
         if cast is None:
             return None
-        uses, numbers, leaves = self._free
         behind: set[Runner] = set()
         while True:
             with LOCK:
                 # Whoever was granted anything since it was built has looked, and entered it.
                 if self._life is not _BUILT or self._ref not in OPEN:
                     return None
-                earlier = ahead_of(uses, flow)
-                if earlier:
-                    earlier = {other for other in earlier if other not in behind and other not in flow.behind}
-                if not earlier:
-                    cast(numbers)
+                earlier = _ahead(seen, uses, flow)
+                if not earlier or earlier <= behind:
+                    flight = _submitted(mould, uses, seen.numbers, flow, cast, self._site)
                     self._life = _STARTED
-                    flight = Flight(flow, uses, mould.title, self._site)
-                    note(uses, flight)
-                    if leaves:
-                        for used, ledger, _, _, _ in uses:
-                            ledger.unsettle(used.region, flow.number, borrows=False)
-                    due = flow.submitted(flight, mould.nbytes)
                     if not taken_back(self._ref):
                         # A finaliser has looked meanwhile.
                         release(self.__dict__.get("_loans", ()))
                     break
             # Without the lock: another thread may have to submit what this one comes behind.
-            if not flow.queue.after([other.event() for other in earlier]):
+            if not flow.queue.after([other.event() for other in earlier - behind]):
                 return None
             behind |= earlier
             flow.behind.update(other for other in earlier if other.flow is None)
-        if due:
+        if flow.due:
             flow.mark()
         return flight
+
+
+def at_once(mould: Mould, seen: Told, stream: Stream, site: Site) -> Running[None] | None:
+    """Submit a launch without an op; None, and nothing done, for one that is not free, comes behind others or needs an
+    execution. The lock of the ledgers is held, and has been since it was looked at.
+    """
+    flow = stream._flow
+    if flow is None or seen.uses is None or not mould.plain:
+        return None
+    cast = mould.casts.get(flow.number)
+    if cast is None or _ahead(seen, seen.uses, flow):
+        return None
+    return InFlight(_submitted(mould, seen.uses, seen.numbers, flow, cast, site), None, stream)
+
+
+def _ahead(seen: Told, uses: Sequence[Use], flow: Flow) -> set[Runner] | None:
+    """What a flight must be put behind, if anything, now that the leaves it takes back are."""
+    if seen.leaves:
+        # First: a seat that goes on meanwhile, on another thread, is one of those to come behind.
+        for used, ledger, _, _, _ in uses:
+            ledger.unsettle(used.region, flow.number, borrows=False)
+    earlier = ahead_of(uses, flow)
+    return {other for other in earlier if other not in flow.behind} if earlier else None
+
+
+def _submitted(
+    mould: Mould, uses: Sequence[Use], numbers: Sequence[int | float], flow: Flow, cast: Cast, site: Site
+) -> Flight:
+    cast(numbers)
+    flight = Flight(flow, uses, mould.title, site)
+    note(uses, flight)
+    flow.submitted(flight, mould.nbytes)
+    return flight
 
 
 def taken_back(ref: weakref.ref[Pending]) -> bool:

@@ -313,12 +313,12 @@ def key_of(args: tuple[Any, ...]) -> Key:
             key.append(a._form.serial)
         elif kind is float:
             key.append(float)
-        elif kind is int:
-            key.append((a,))
+        elif kind is int or kind is bool:
+            key.append((kind, a))
         elif kind is Tensor:
             key.append((a._seen or a)._serial)
         else:
-            key.append((bool, a) if kind is bool else _Object(a))
+            key.append(_Object(a))
     return tuple(key)
 
 
