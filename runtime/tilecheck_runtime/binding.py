@@ -24,7 +24,7 @@ from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
 from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
-from tilecheck_runtime.ledger import Loan
+from tilecheck_runtime.loans import Loan
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.tensor import Tensor
 

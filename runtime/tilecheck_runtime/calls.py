@@ -21,7 +21,8 @@ from typing import Any
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import specialise
 from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, plan_of, take
-from tilecheck_runtime.ledger import LOCK, OPEN, Loan, enter_open
+from tilecheck_runtime.ledger import LOCK, OPEN, enter_open
+from tilecheck_runtime.loans import Loan
 from tilecheck_runtime.moulds import Mould, Told, keep, told
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import Life

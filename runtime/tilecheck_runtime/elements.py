@@ -12,7 +12,8 @@ from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime.backends import Strided
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, Request
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import Access, Loan, Request
 from tilecheck_runtime.memory import Allocation
 from tilecheck_runtime.regions import Region
 from tilecheck_runtime.unique import serial

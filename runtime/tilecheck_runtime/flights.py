@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilecheck_runtime.backends import Event, Line
-from tilecheck_runtime.ledger import Loan, Runner, State, Use
+from tilecheck_runtime.loans import Loan, Runner, State, Use
 from tilecheck_runtime.regions import Region
 from tilecheck_runtime.sites import Site
 

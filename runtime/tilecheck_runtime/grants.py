@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError
-from tilecheck_runtime.ledger import (
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing, enter_open
+from tilecheck_runtime.loans import (
     BY_HOST,
     CONFLICT,
     CONFLICTS,
     ENDING,
-    LOCK,
-    OPEN,
     STORY,
     UNRELATED,
     VERBS,
@@ -26,9 +25,7 @@ from tilecheck_runtime.ledger import (
     Loan,
     Request,
     Runner,
-    Standing,
     State,
-    enter_open,
 )
 from tilecheck_runtime.regions import Region, overlaps
 from tilecheck_runtime.sites import Site, caller, here, subject

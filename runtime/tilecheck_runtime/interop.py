@@ -24,7 +24,7 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, hold, release
 from tilecheck_runtime.layout import Layout, as_dtype
-from tilecheck_runtime.ledger import Access, Loan, State
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor

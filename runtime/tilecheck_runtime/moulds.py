@@ -22,7 +22,7 @@ from tilecheck_runtime.backends import Cast, Grid, default
 from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
 from tilecheck_runtime.flights import Flow
 from tilecheck_runtime.launch import Plan
-from tilecheck_runtime.ledger import UNRELATED, Use
+from tilecheck_runtime.loans import UNRELATED, Use
 from tilecheck_runtime.partition import OwnedPartition, Partition
 from tilecheck_runtime.simt import SimtKernel
 from tilecheck_runtime.specialise import CheckedKernel, Decision

@@ -27,7 +27,7 @@ from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import DroppedOpWarning, NoSuchAttribute, OpError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold, release
-from tilecheck_runtime.ledger import Access, Loan
+from tilecheck_runtime.loans import Access, Loan
 from tilecheck_runtime.nodes import (
     Apply,
     Cell,

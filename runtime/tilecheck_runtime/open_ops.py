@@ -21,7 +21,8 @@ from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.flights import Flight, Flow
 from tilecheck_runtime.grants import admit, enter, release, running
 from tilecheck_runtime.launch import LaunchOp, Tensors, requests_of
-from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request, Runner, Use, ahead_of, note
+from tilecheck_runtime.ledger import LOCK, OPEN, Pending, ahead_of, note
+from tilecheck_runtime.loans import Request, Runner, Use
 from tilecheck_runtime.moulds import Mould, Told, told
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life

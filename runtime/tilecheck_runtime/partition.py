@@ -31,7 +31,8 @@ from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, renew
-from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing
+from tilecheck_runtime.loans import Access, Loan
 from tilecheck_runtime.sites import here, subject
 from tilecheck_runtime.unique import Unique, serial
 

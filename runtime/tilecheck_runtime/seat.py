@@ -27,7 +27,8 @@ from tilecheck_runtime.backends import Event, Repeat
 from tilecheck_runtime.errors import BorrowError, TilecheckError
 from tilecheck_runtime.grants import release, resume, stand
 from tilecheck_runtime.launch import Plan, requests_of
-from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing
+from tilecheck_runtime.ledger import LOCK, Standing
+from tilecheck_runtime.loans import Loan, Request, Runner
 from tilecheck_runtime.partition import Form, OwnedPartition, Partition
 from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.specialise import CheckedKernel

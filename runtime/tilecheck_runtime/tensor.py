@@ -27,7 +27,8 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
 from tilecheck_runtime.grants import check, grant
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, State
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.partition import OwnedPartition, Partition, Slot, cut, cut_owned
 from tilecheck_runtime.sites import Site, here, subject

@@ -24,7 +24,8 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, grant, hold
-from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing, State
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.unique import serial
 
