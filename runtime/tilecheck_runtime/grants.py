@@ -149,7 +149,7 @@ def borrow(elements: Elements, access: Access, actor: Loan | None, holder: str, 
         # Mostly there is nothing to look at.
         alone = actor is None or actor.ended is None
         if alone and not ledger.bare():
-            alone = ledger.quiet(region, exclusive, number, lineage) is not False
+            alone = ledger.quiet(region, exclusive, number, lineage)
             if alone:
                 ledger.unsettle(region)
         if not alone:

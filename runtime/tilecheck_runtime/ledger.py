@@ -34,7 +34,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tilecheck_runtime.loans import PASSED, Loan, Noted, Numbered, Runner, State, Use
+from tilecheck_runtime.loans import CONFLICTS, PASSED, Access, Loan, Noted, Numbered, Runner, State, Use
 from tilecheck_runtime.regions import Region, overlaps
 from tilecheck_runtime.spans import Spans
 
@@ -63,6 +63,8 @@ def enter_open() -> None:
             op.enter()
 
 
+# No stream has this number.
+SEVERAL = 0
 # The running loans of a ledger are looked through for ended ones when there are this many more than the last time.
 SWEEP = 64
 
@@ -92,7 +94,7 @@ class Ledger:
     order by itself.
     """
 
-    __slots__ = ("_flights", "_fly_at", "_lanes", "_running", "_standing", "_still", "_sweep_at")
+    __slots__ = ("_flights", "_fly_at", "_lanes", "_launches_on", "_running", "_standing", "_still", "_sweep_at")
 
     def __init__(self) -> None:
         self._still: Spans[Loan] = Spans()
@@ -103,6 +105,8 @@ class Ledger:
         # Flights of one flow whose loans are not entered, since nobody has looked.
         self._flights: list[Noted] = []
         self._fly_at = SWEEP
+        # The number of the stream that all leaves for launches have been on, SEVERAL of them, None without any.
+        self._launches_on: int | None = None
 
     def bare(self) -> bool:
         """Whether there is nothing but running work."""
@@ -147,28 +151,30 @@ class Ledger:
         """Enter a leave that was granted."""
         with LOCK:
             leaves = self._standing
+            if standing.number is not None:
+                one = not leaves._count or self._launches_on in (None, standing.number)
+                self._launches_on = standing.number if one else SEVERAL
             if not leaves._count or standing not in leaves.near(region.offset, region.end, _taken_back):
                 leaves.add(region.offset, region.end, weakref.ref(standing), _taken_back)
 
-    def quiet(self, region: Region, exclusive: bool, number: int, lineage: frozenset[int]) -> bool | None:
+    def quiet(self, region: Region, exclusive: bool, number: int, lineage: frozenset[int]) -> bool:
         """Whether a launch with this access, through a handle whose loan has `number` and `lineage`, conflicts with nothing,
-        ends nothing and takes back the leaves of launches at most; None if there are none of those either.
+        ends nothing and takes back the leaves of launches at most.
         """
         for loan in self._still.near(region.offset, region.end, _passed):
             if loan.number == number:
                 continue
             if loan.state is not State.IDLE:
+                if (Access.EXCLUDE if exclusive else Access.SHARE) in CONFLICTS[loan.state, loan.exclusive]:
+                    return False
+            elif exclusive and loan.number not in lineage and not loan.vacant:
                 return False
-            if exclusive and loan.number not in lineage and not loan.vacant:
-                return False
-        leaves: bool | None = None
-        for standing in self._standing.near(region.offset, region.end, _taken_back):
-            view = standing.view
-            if standing.number is not None:
-                leaves = True
-            elif exclusive and view is not None and view.number != number and view.number not in lineage:
-                return False
-        return leaves
+        if exclusive:
+            for standing in self._standing.near(region.offset, region.end, _taken_back):
+                view = standing.view
+                if view is not None and view.number != number and view.number not in lineage:
+                    return False
+        return True
 
     def unsettle(
         self,
@@ -271,11 +277,14 @@ class Ledger:
 
 
 def ahead_of(uses: Sequence[Use], flow: Numbered) -> set[Runner] | None:
-    """The executions that a flight of `flow` that uses this must come after, but for what is on its stream anyway. The lock of
-    the ledgers is held.
+    """The executions that a flight of `flow` that uses this must come after, but for what is on its stream anyway. It takes back
+    the leaves of launches on other streams. The lock of the ledgers is held.
     """
     found: set[Runner] | None = None
     for used, ledger, exclusive, _, _ in uses:
+        if ledger._launches_on is not None and ledger._launches_on != flow.number:
+            # First: a seat that goes on meanwhile, on another thread, is one of those to come behind.
+            ledger.unsettle(used.region, flow.number, borrows=False)
         flights = ledger._flights
         if flights and flights[-1].flow is not flow:
             ledger._enter_flights()

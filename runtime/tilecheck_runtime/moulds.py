@@ -36,14 +36,13 @@ class Told(NamedTuple):
     """What a look at the arguments of a call says.
 
     `sort` tells their class from others, None for what has none. `uses` is what the launch uses if it conflicts with nothing,
-    ends nothing and takes back the `leaves` of other launches at most; None for the long way. `numbers` are the addresses and
+    ends nothing and takes back the leaves of other launches at most; None for the long way. `numbers` are the addresses and
     floats, `key` tells the very handles from others (`seat.key_of`).
     """
 
     sort: Hashable | None
     uses: list[Use] | None
     numbers: list[int | float]
-    leaves: bool
     key: tuple[Hashable, ...]
 
 
@@ -141,7 +140,7 @@ def told(args: tuple[Any, ...], floats: bool, writes: tuple[bool | None, ...] | 
     uses: list[Use] = []
     numbers: list[int | float] = []
     key: list[Hashable] = []
-    leaves, free = False, True
+    free = True
     for at, a in enumerate(args):
         kind = a.__class__
         if kind is Tensor:
@@ -149,14 +148,15 @@ def told(args: tuple[Any, ...], floats: bool, writes: tuple[bool | None, ...] | 
             sort.append(elements._kind or elements.kind)
             key.append((a._seen or a)._serial)
             free = free and a._moved is None
-            exclusive = writes is not None and writes[at] is True
+            exclusive, settled = writes is not None and writes[at] is True, False
         elif kind is Partition or kind is OwnedPartition:
             form = a._form
             key.append(form.serial)
             elements, loan = form.elements, form.loan
             sort.append(form._kind or form.kind)
             free = free and (kind is Partition or a._tensor._moved is None)
-            exclusive = True
+            slot = a._slot
+            exclusive, settled = True, slot is not None and slot.stands
         elif kind is float:
             sort.append((float, a) if floats else float)
             key.append(float)
@@ -167,7 +167,7 @@ def told(args: tuple[Any, ...], floats: bool, writes: tuple[bool | None, ...] | 
             key.append((kind, a))
             continue
         else:
-            return Told(None, None, numbers, False, ())
+            return Told(None, None, numbers, ())
         memory = elements.allocation
         if memory is None:
             free = False
@@ -184,14 +184,13 @@ def told(args: tuple[Any, ...], floats: bool, writes: tuple[bool | None, ...] | 
             if its is ledger and (exclusive or written):
                 one, two = elements.region, other.region
                 free = free and (one.end <= two.offset or two.end <= one.offset)
-        if not ledger.bare():
-            quiet = ledger.quiet(elements.region, exclusive, number, lineage)
-            if quiet is not None:
-                leaves, free = True, free and quiet
+        # Where a new partition would end nothing and be refused by nothing, so would a launch.
+        if not (settled or ledger.bare()):
+            free = free and ledger.quiet(elements.region, exclusive, number, lineage)
         if exclusive and not elements.writable:
             free = False
         uses.append((elements, ledger, exclusive, number, lineage))
-    return Told(tuple(sort), uses if free else None, numbers, leaves, tuple(key))
+    return Told(tuple(sort), uses if free else None, numbers, tuple(key))
 
 
 def keep(moulds: dict[Hashable, Mould], key: Hashable | None, plan: Plan, args: tuple[Any, ...]) -> None:

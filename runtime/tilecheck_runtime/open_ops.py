@@ -157,7 +157,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             if started:
                 self._life = _STARTED
                 self._loans = ()
-                if self._told.uses is not None and self._told.leaves:
+                if self._told.uses is not None:
                     for request in self._requests:
                         request.ledger.unsettle(request.region, borrows=False)
                 earlier = execution.begin(running(self._requests, self._name, self._site))
@@ -192,7 +192,7 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
                 # Whoever was granted anything since it was built has looked, and entered it.
                 if self._life is not _BUILT or self._ref not in OPEN:
                     return None
-                earlier = _ahead(seen, uses, flow)
+                earlier = _ahead(uses, flow)
                 if not earlier or earlier <= behind:
                     flight = _submitted(mould, uses, seen.numbers, flow, cast, self._site)
                     self._life = _STARTED
@@ -218,17 +218,13 @@ def at_once(mould: Mould, seen: Told, stream: Stream, site: Site) -> Running[Non
     if flow is None or seen.uses is None or not mould.plain:
         return None
     cast = mould.casts.get(flow.number)
-    if cast is None or _ahead(seen, seen.uses, flow):
+    if cast is None or _ahead(seen.uses, flow):
         return None
     return InFlight(_submitted(mould, seen.uses, seen.numbers, flow, cast, site), None, stream)
 
 
-def _ahead(seen: Told, uses: Sequence[Use], flow: Flow) -> set[Runner] | None:
-    """What a flight must be put behind, if anything, now that the leaves it takes back are."""
-    if seen.leaves:
-        # First: a seat that goes on meanwhile, on another thread, is one of those to come behind.
-        for used, ledger, _, _, _ in uses:
-            ledger.unsettle(used.region, flow.number, borrows=False)
+def _ahead(uses: Sequence[Use], flow: Flow) -> set[Runner] | None:
+    """What a flight must be put behind, if anything."""
     earlier = ahead_of(uses, flow)
     return {other for other in earlier if other not in flow.behind} if earlier else None
 
