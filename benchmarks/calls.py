@@ -79,7 +79,6 @@ def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any, theirs: Callable[[],
             lambda: never(w.partition(TILE), x, table[next(rows) % ROWS]),
             never.wait,
         ),
-        "table[i] alone, a row never seen": (lambda: table[next(rows) % ROWS], nothing),
         "add(tc.empty(n).partition(...), x, y).run(stream), a new tensor": (
             lambda: kernels.add(tc.empty(COUNT).partition(TILE), x, y).run(stream),
             waits,
@@ -88,12 +87,10 @@ def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any, theirs: Callable[[],
             lambda: never(tc.empty(COUNT).partition(TILE), x, y),
             never.wait,
         ),
-        "tc.empty(n).partition(...) alone, a new tensor": (lambda: tc.empty(COUNT).partition(TILE), nothing),
         "add(z.partition(...), x, tc.from_dlpack(theirs)).run(stream), an array never seen": (
             lambda: kernels.add(w.partition(TILE), x, tc.from_dlpack(theirs())).run(stream),
             waits,
         ),
-        "tc.from_dlpack(theirs) alone, an array never seen": (lambda: tc.from_dlpack(theirs()), nothing),
         "doubled(z.partition(...), x).run(stream), a thread-level kernel": (
             lambda: doubled(w.partition(TILE), x).run(stream),
             waits,
@@ -105,13 +102,27 @@ def ways(stream: tc.Stream, z: Any, w: Any, x: Any, y: Any, theirs: Callable[[],
     }
 
 
+def handles(theirs: Callable[[], Any]) -> dict[str, Side]:
+    """What the handles alone cost that some launches of `ways` make anew."""
+    rows, table = itertools.count(), tc.empty(ROWS, COUNT)
+
+    def nothing() -> None:
+        """Nothing was launched."""
+
+    return {
+        "table[i], a row never seen": (lambda: table[next(rows) % ROWS], nothing),
+        "tc.empty(n).partition(...)": (lambda: tc.empty(COUNT).partition(TILE), nothing),
+        "tc.from_dlpack(theirs), an array never seen": (lambda: tc.from_dlpack(theirs()), nothing),
+    }
+
+
 def main() -> None:
     try:
         from tests.paper_driver import on_paper
     except ImportError as missing:
         print(f"{missing}: nothing measured")
         return
-    with on_paper() as driver, patch.object(cuda_interop, "borrowed_from", _borrowed):
+    with on_paper() as driver, patch.object(cuda_interop, "borrowed_from", borrowed):
         # Nobody reads them, and a long list costs time.
         driver.launched = driver.waits = _Forgetful()
         stream = tc.Stream()
@@ -120,7 +131,8 @@ def main() -> None:
         graph = kernels.add(tc.empty(COUNT).partition(TILE), *tensors[2:]).graph(stream)
         sides = {
             "cuLaunchKernel on paper": (bare, stream.synchronize),
-            **ways(stream, *tensors, _Foreign(ROWS)),
+            **ways(stream, *tensors, Foreign(ROWS)),
+            **handles(Foreign(ROWS)),
             REPLAY: (lambda: graph.launch().run(stream), stream.synchronize),
         }
         taken = turns(list(sides.values()))
@@ -142,7 +154,7 @@ def turns(sides: list[Side]) -> list[list[float]]:
     return taken
 
 
-class _Foreign:
+class Foreign:
     """Gives arrays of another library, as far as a driver on paper goes: one place after the other."""
 
     def __init__(self, count: int) -> None:
@@ -153,7 +165,7 @@ class _Foreign:
         return int(self._memory.ctypes.data) + 4 * COUNT * next(self._at)
 
 
-def _borrowed(address: int) -> tuple[CUDABuffer, Layout, Any, bool, Any]:
+def borrowed(address: int) -> tuple[CUDABuffer, Layout, Any, bool, Any]:
     """What `cuda_interop.borrowed_from` says of such an array."""
     return CUDABuffer(address, 4 * COUNT), Layout(0, (COUNT,), (4,)), f32, True, address
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from statistics import median
 from typing import Any
 
-from benchmarks.calls import AT_ONCE, COUNT, ROWS, ways
+from benchmarks.calls import AT_ONCE, COUNT, ROWS, handles, ways
 from benchmarks.device import numba_peers
 from benchmarks.device.measure import Against, Bench, Line, Run, host_line, host_turns
 from tilecheck_runtime import kernels
@@ -48,6 +48,8 @@ def run(bench: Bench) -> None:
         for _ in range(3):
             side[0]()
         bench.add(host_line(f"host cost of a launch with all checks, `{how}`", side, {**against, **theirs}, LAUNCHES))
+    for how, side in handles(lambda: them[next(at)]).items():
+        bench.add(host_line(f"host cost of a handle, `{how}`", side, {"numba-cuda": (numba, None)}, LAUNCHES))
     bench.stream.synchronize()
     _graphs(bench, mine[0].partition(1024), mine)
 

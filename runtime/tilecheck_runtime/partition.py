@@ -311,7 +311,8 @@ def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
             slot = tensor._slot = Slot(borrow(elements, Access.EXCLUDE, tensor._loan, "a partition"))
             if seen is not None:
                 seen.slot = slot
-        slot.retire()
+        if slot.live:
+            slot.retire()
         slot.stands = True
         elements.memory.ledger.stand(elements.region, slot)
         asked = tile if _ints(tile) else (shape, True, None)
@@ -343,6 +344,9 @@ def cut_owned(tensor: Tensor, tile: tuple[Any, ...]) -> OwnedPartition:
 
 
 def _tile(tensor: Tensor, given: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = tensor._elements.layout.shape
+    if len(given) == len(shape) <= MAX_RANK and given and _ints(given) and min(given) > 0 and min(shape) > 0:
+        return given
     tile = lay.ints("partition", given)
     if len(tile) != tensor.ndim:
         raise UsageError(

@@ -382,6 +382,6 @@ def from_host(values: Array, backend: Backend) -> Tensor:
 
 def make(shape: tuple[int, ...], dtype: DTypeClass, backend: Backend) -> Tensor:
     """A new tensor of undefined values."""
-    width = dtype.numpy().itemsize
+    width = dtype.bits // 8
     memory = allocate(backend, prod(shape) * width)
     return Tensor(Elements(memory, Layout(0, shape, lay.dense(shape, width)), dtype))
