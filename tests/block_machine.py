@@ -110,9 +110,14 @@ def run(
             values.append(scalars[param.name])
     data = bytes(memory.bytes)
     for block in range(grid[0] * grid[1] * grid[2]):
+        at = SimpleNamespace(x=block % grid[0], y=block // grid[0] % grid[1], z=block // grid[0] // grid[1])
         machine = Machine(code.threads, code.shared, data, late=late, ranges=memory.ranges)
         scope = {name: _callable(machine, value) for name, value in code.namespace.items()}
-        scope |= {"cuda": SimpleNamespace(blockIdx=SimpleNamespace(x=block)), "int64": int, "float64": float}
+        scope |= {
+            "cuda": SimpleNamespace(blockIdx=SimpleNamespace(x=block) if code.in_row else at),
+            "int64": int,
+            "float64": float,
+        }
         exec(code.source, scope)
         scope[code.name](*values, *grid, 0)
         data = machine.memory.tobytes()

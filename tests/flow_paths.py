@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Hold, Instr, Kind, Touch
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.flow import Block
+from tilecheck.ir.instructions import Hold, Instr, Kind, Touch
 
 Path = tuple[Instr, ...]
 
@@ -123,17 +124,24 @@ class Thing:
 
 def reads(instr: Instr) -> set[str]:
     match instr:
-        case flow.Build(uses=uses):
+        case instructions.Build(uses=uses):
             return {use.src for use in uses}
-        case flow.Put(base=base, src=src):
+        case instructions.Put(base=base, src=src):
             return {base, src}
-        case flow.Get(base=base):
+        case instructions.Get(base=base):
             return {base}
-        case flow.Make() | flow.Unbind() | flow.Assume() | flow.Idle() | flow.Decide() | flow.Forget():
+        case (
+            instructions.Make()
+            | instructions.Unbind()
+            | instructions.Assume()
+            | instructions.Idle()
+            | instructions.Decide()
+            | instructions.Forget()
+        ):
             return set()
-        case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
+        case instructions.Start(src=src, stream=stream) | instructions.Finish(src=src, stream=stream):
             return {src, *([stream] if stream is not None else [])}
-        case flow.SyncStream(stream=str() as stream):
+        case instructions.SyncStream(stream=str() as stream):
             return {stream}
         case _:
             return {instr.src}  # type: ignore[attr-defined]
@@ -154,9 +162,12 @@ class Machine:
         self.broken: set[tuple[str, int]] = set()
         for at, instr in enumerate(path):
             self.at = at
-            if isinstance(instr, flow.Assume) and not self.may_be(self.get(instr.src), instr.what):
+            if isinstance(instr, instructions.Assume) and not self.may_be(self.get(instr.src), instr.what):
                 break
-            if isinstance(instr, flow.Decide) and self.decided.setdefault(instr.key, instr.holds) is not instr.holds:
+            if (
+                isinstance(instr, instructions.Decide)
+                and self.decided.setdefault(instr.key, instr.holds) is not instr.holds
+            ):
                 break
             self.step(instr)
 
@@ -202,33 +213,33 @@ class Machine:
 
     def step(self, instr: Instr) -> None:
         match instr:
-            case flow.Make(into=into, site=site):
+            case instructions.Make(into=into, site=site):
                 self.names[into] = Thing(site.kind)
-            case flow.Bind(into=into, src=src):
+            case instructions.Bind(into=into, src=src):
                 self.names[into] = self.get(src)
-            case flow.Assume() | flow.Decide():
+            case instructions.Assume() | instructions.Decide():
                 pass
-            case flow.Forget(key=key):
+            case instructions.Forget(key=key):
                 self.decided.pop(key, None)
-            case flow.Unbind(var=var):
+            case instructions.Unbind(var=var):
                 self.names.pop(var, None)
-            case flow.Put(base=base, field=str() as name, src=src):
+            case instructions.Put(base=base, field=str() as name, src=src):
                 self.get(base).slots[name] = self.get(src)
-            case flow.Get(into=into, base=base, field=name):
+            case instructions.Get(into=into, base=base, field=name):
                 self.names[into] = self.get(base).slots.setdefault(name, Thing(Kind.OTHER))
-            case flow.Borrow():
+            case instructions.Borrow():
                 self.borrow(instr)
-            case flow.Move(src=src):
+            case instructions.Move(src=src):
                 self.move(self.get(src))
-            case flow.Access(src=src, touch=touch):
+            case instructions.Access(src=src, touch=touch):
                 thing = self.get(src)
-                if not self.dead(thing) and touch is not Touch.LOOK:
+                if not self.dead(thing) and touch not in (Touch.LOOK, Touch.ASK):
                     for op, hold in self.held(thing):
                         if touch is Touch.WRITE or hold is Hold.EXCLUSIVE:
                             self.report("BUILT" if op.life == "built" else "RUNNING")
-            case flow.Build():
+            case instructions.Build():
                 self.build(instr)
-            case flow.Start(into=into, src=src, stream=stream):
+            case instructions.Start(into=into, src=src, stream=stream):
                 op = self.get(src)
                 self.spend(op)
                 on = self.get(stream) if stream is not None else None
@@ -238,13 +249,13 @@ class Machine:
                 op.holds, op.life = [], ""
                 self.ops.append(running)
                 self.names[into] = running
-            case flow.Finish(src=src, stream=stream):
+            case instructions.Finish(src=src, stream=stream):
                 self.spend(self.get(src))
                 on = self.get(stream) if stream is not None else None
                 ended = [thing for thing in self.get(src).reach() if thing.life]
                 for thing in [*ended, *(t for op in ended for t in self.ahead(op, on) - self.named())]:
                     thing.life, thing.holds = "", []
-            case flow.SyncStream(stream=str() as stream):
+            case instructions.SyncStream(stream=str() as stream):
                 on = self.get(stream)
                 for op in self.ops:
                     unsure = on.kind is not Kind.STREAM or (op.stream is not None and op.stream.kind is not Kind.STREAM)
@@ -254,7 +265,7 @@ class Machine:
             case _:
                 raise AssertionError(instr)
 
-    def may_be(self, thing: Thing, what: flow.Shown) -> bool:
+    def may_be(self, thing: Thing, what: instructions.Shown) -> bool:
         """Whether the path goes on where a test has shown `thing` to be `what`."""
         there = thing.kind in (Kind.OP, Kind.RUNNING, Kind.STREAM)
         return thing.kind is not Kind.NONE if what in ("true", "not none") else not there
@@ -282,7 +293,7 @@ class Machine:
             self.report("SPENT")
         op.spent = op.spent or (op.kind is Kind.OP and op.life == "built")
 
-    def borrow(self, instr: flow.Borrow) -> None:
+    def borrow(self, instr: instructions.Borrow) -> None:
         parent = self.get(instr.src)
         part = Thing(instr.site.kind, parent, parent.start, parent.stop, hold=instr.hold)
         for extent in instr.part:
@@ -322,7 +333,7 @@ class Machine:
         named = self.named()
         return any(owner in named for owner in thing.line()[1:])
 
-    def build(self, instr: flow.Build) -> None:
+    def build(self, instr: instructions.Build) -> None:
         things = [(self.get(use.src), use.hold) for use in instr.uses]
         for thing, hold in things:
             if not self.dead(thing):

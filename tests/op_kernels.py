@@ -1,40 +1,19 @@
 """A small kernel per row of the op table and dtype, as source text: what the backends are compared on.
 
 `module_text()` is one Python module with every kernel; `CASES` says for each which arrays it takes. All tiles are 8 x 64 of
-ragged 20 x 150 arrays unless an op mixes lanes, in which case extents divide. A row without a kernel here fails a test.
+ragged 20 x 150 arrays unless an op mixes lanes, in which case extents divide; `op_kernels_wide` has the further dtypes, padded
+ragged edges and tiles that are no powers of two. A row without a kernel here fails a test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-FLOATS = ("f16", "bf16", "f32", "f64")
-INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+from tests.op_case import EVEN, FLOATS, INTS, Case
+from tests.op_kernels_wide import wide
+
 SMALL_INTS = ("i8", "u8", "i32", "u32", "i64")
-
-RAGGED = (20, 150)
-EVEN = (16, 128)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One kernel: `inputs` and `output` are dtypes, `shape` that of all arrays, `body` its statements.
-
-    `domain` is the range that random input is drawn from; `tolerance` relative to the dtype's rounding unit, 0 for exact.
-    """
-
-    op: str
-    name: str
-    inputs: tuple[str, ...]
-    output: str
-    body: str
-    shape: tuple[int, int] = RAGGED
-    out_shape: tuple[int, ...] | None = None
-    tile: tuple[int, ...] = (8, 64)
-    domain: tuple[float, float] = (-4.0, 4.0)
-    tolerance: float = 0.0
-    access: str = "Mut"
 
 
 def _elementwise(op: str, expression: str, dtypes: tuple[str, ...], count: int, **extra: object) -> Iterator[Case]:
@@ -246,14 +225,14 @@ def _products() -> Iterator[Case]:
     )
     for dtype, acc in (("f16", "f32"), ("bf16", "f32"), ("f32", "f32"), ("f64", "f64"), ("i8", "i32")):
         text = body.format(acc=acc)
-        yield Case("mma", f"mma_{dtype}", (dtype, dtype), acc, text, (128, 128), (128, 128), (64, 32), tolerance=256)
+        shapes = ((128, 96), (96, 128))
+        yield Case("mma", f"mma_{dtype}", (dtype, dtype), acc, text, (128, 128), shapes=shapes, tolerance=256)
     square = (
         "xs, ys = x.partition(BM, BN), y.partition(BN, BM2)\n    z.store(xs[tc.block_id(0), 0] @ ys[0, tc.block_id(1)])"
     )
     for dtype in ("f16", "f32"):
-        yield Case(
-            "matmul", f"matmul_{dtype}", (dtype, dtype), dtype, square, (128, 32), (128, 128), (64, 32), tolerance=64
-        )
+        shapes = ((128, 32), (32, 128))
+        yield Case("matmul", f"matmul_{dtype}", (dtype, dtype), dtype, square, (128, 128), shapes=shapes, tolerance=64)
 
 
 def _elements() -> Iterator[Case]:
@@ -296,7 +275,7 @@ def _elements() -> Iterator[Case]:
     yield Case("atomic_cas", "atomic_cas_i32", (), "i32", body, EVEN, access="Atomic")
 
 
-CASES: tuple[Case, ...] = tuple(_cases())
+CASES: tuple[Case, ...] = (*_cases(), *wide())
 
 HEAD = '''"""Generated: a kernel per op and dtype."""
 

@@ -64,8 +64,17 @@ class PaperDriver:
         # Events by the flags they were made with, and those that a thread of the host has waited for.
         self.flags: dict[int, int] = {}
         self.awaited: list[int] = []
-        # By stream: function, grid and the addresses of the arguments of what was launched last.
+        # What was launched: function and stream, and the grid.
         self.launched: list[tuple[int, int]] = []
+        self.grids: list[tuple[int, int, int]] = []
+        # Its block, and bytes of dynamic shared memory.
+        self.blocks: list[tuple[tuple[int, int, int], int]] = []
+        # What every kernel takes, by the name of the attribute, and the bytes of its parameters, None if nobody knows.
+        self.attributes: dict[str, int] = {}
+        self.parameters: list[int] | None = None
+        self.destroyed: list[int] = []
+        # The context of a stream of another library, 1 (ours) if it is not here.
+        self.contexts: dict[int, int] = {}
         self._handles = count(1 << 20)
 
     def __getattribute__(self, name: str) -> Any:
@@ -111,7 +120,17 @@ class PaperDriver:
         return OK, self._new()
 
     def cuFuncGetAttribute(self, which: Any, function: int) -> Any:
-        return OK, 0
+        return OK, self.attributes.get(which.name.removeprefix("CU_FUNC_ATTRIBUTE_"), 0)
+
+    def cuFuncGetParamInfo(self, function: int, index: int) -> Any:
+        if self.parameters is None:
+            return real.CUresult.CUDA_ERROR_NOT_SUPPORTED, 0, 0
+        if index >= len(self.parameters):
+            return real.CUresult.CUDA_ERROR_INVALID_VALUE, 0, 0
+        return OK, sum(self.parameters[:index]), self.parameters[index]
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: int, threads: int, shared: int) -> Any:
+        return OK, 2048 // threads
 
     def cuFuncSetAttribute(self, function: int, which: Any, value: int) -> Any:
         return (OK,)
@@ -121,7 +140,12 @@ class PaperDriver:
     ) -> Any:
         self.submitted[stream] += 1
         self.launched.append((function, stream))
+        self.grids.append((x, y, z))
+        self.blocks.append(((bx, by, bz), shared))
         return (OK,)
+
+    def cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> Any:
+        return self.cuLaunchKernel(function, *rest)
 
     # ---- memory
 
@@ -156,7 +180,11 @@ class PaperDriver:
         return OK, self._new()
 
     def cuStreamDestroy(self, stream: int) -> Any:
+        self.destroyed.append(stream)
         return (OK,)
+
+    def cuStreamGetCtx(self, stream: int) -> Any:
+        return OK, self.contexts.get(stream, 1)
 
     def cuStreamSynchronize(self, stream: int) -> Any:
         self.over[stream] = self.submitted[stream]
@@ -232,5 +260,5 @@ def on_paper() -> Iterator[PaperDriver]:
             gc.collect()
             backends.default.cache_clear()
             # Whatever dies later has no driver to say so to.
-            for late in ("free", "free_event", "free_graph", "new_event", "record"):
+            for late in ("free", "free_event", "free_graph", "free_stream", "new_event", "record"):
                 setattr(device.device, late, lambda *given: None)

@@ -84,8 +84,9 @@ class TensorCores:
             return arguments
         if text.startswith("fence.proxy.async"):
             return None
-        assert text.startswith("mma.sync.aligned.m16n8k16.row.col.f32.f16"), text
-        return self.multiply(arguments)
+        depth = re.match(r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.f16", text)
+        assert depth is not None, text
+        return self.multiply(arguments, int(depth[1]))
 
     def finish(self, pending: int) -> None:
         """Let all but the last `pending` groups of products end."""
@@ -134,18 +135,22 @@ class TensorCores:
             assert all(len(used) == 8 for used in banks), "a bank conflict"
         return words
 
-    def multiply(self, arguments: Sequence[Lanes]) -> list[Lanes]:
-        """`mma.m16n8k16`, f16 into f32."""
-        a, b, c = arguments[:4], arguments[4:6], arguments[6:]
+    def multiply(self, arguments: Sequence[Lanes], depth: int) -> list[Lanes]:
+        """`mma.m16n8k16` or, with half the `depth`, `mma.m16n8k8`; f16 into f32."""
+        left_registers, right_registers = depth // 4, depth // 8
+        a, b = arguments[:left_registers], arguments[left_registers:-4]
+        c = arguments[-4:]
+        assert len(b) == right_registers
         out = [np.zeros(self.threads, np.float32) for _ in range(4)]
         for warp in range(0, self.threads, 32):
-            left, right, total = np.zeros((16, 16)), np.zeros((16, 8)), np.zeros((16, 8))
+            left, right, total = np.zeros((16, depth)), np.zeros((depth, 8)), np.zeros((16, 8))
             for lane in range(32):
                 g, t = divmod(lane, 4)
-                for q in range(4):
+                for q in range(left_registers):
                     left[g + 8 * (q % 2), 2 * t + 8 * (q // 2) :][:2] = _halves(a[q][warp + lane])
+                for q in range(4):
                     total[g + 8 * (q // 2), 2 * t + q % 2] = c[q][warp + lane]
-                for q in range(2):
+                for q in range(right_registers):
                     right[2 * t + 8 * q : 2 * t + 8 * q + 2, g] = _halves(b[q][warp + lane])
             total += left @ right
             for lane in range(32):

@@ -15,8 +15,9 @@ from tilecheck.borrow import solver
 from tilecheck.borrow.findings import Break
 from tilecheck.borrow.solver import run_paths, solve
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Flow, Hold, Instr, Kind, Range, Site, Touch, Use
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.flow import Block, Flow
+from tilecheck.ir.instructions import Hold, Instr, Kind, Range, Site, Touch, Use
 
 VARS = ("z", "x", "p", "o")
 STREAMS = (None, "s", "t")
@@ -57,42 +58,42 @@ def simple(draw: st.DrawFn) -> Instr:
     match draw(st.integers(0, 15)):
         case 0:
             kind = draw(st.sampled_from((Kind.TENSOR, Kind.TENSOR, Kind.NONE)))
-            return flow.Make(var, Site(kind, var, at), span=at)
+            return instructions.Make(var, Site(kind, var, at), span=at)
         case 1:
-            return flow.Bind(var, other, span=at)
+            return instructions.Bind(var, other, span=at)
         case 2 | 3:
             bounds = draw(st.sampled_from([(0, 4), (2, 6), (4, 8), None]))
             part = (Range(*bounds),) if bounds else ()
             kind = Kind.PARTITION if hold is Hold.EXCLUSIVE else Kind.VIEW
-            return flow.Borrow(var, other, hold, Site(kind, var, at), part, renews=draw(st.booleans()), span=at)
+            return instructions.Borrow(var, other, hold, Site(kind, var, at), part, renews=draw(st.booleans()), span=at)
         case 4:
-            return flow.Move(var, "move", span=at)
+            return instructions.Move(var, "move", span=at)
         case 5 | 6:
-            return flow.Access(var, draw(st.sampled_from(Touch)), "use", span=at)
+            return instructions.Access(var, draw(st.sampled_from(Touch)), "use", span=at)
         case 7 | 8:
             uses = (Use(other, hold, at, other, "a"), Use(draw(st.sampled_from(VARS)), Hold.SHARED, at, "", "b"))
-            return flow.Build("o", Site(Kind.OP, "o", at), uses[: draw(st.integers(1, 2))], span=at)
+            return instructions.Build("o", Site(Kind.OP, "o", at), uses[: draw(st.integers(1, 2))], span=at)
         case 9:
-            return flow.Start(var, Site(Kind.RUNNING, var, at), "o", draw(st.sampled_from(STREAMS)), span=at)
+            return instructions.Start(var, Site(Kind.RUNNING, var, at), "o", draw(st.sampled_from(STREAMS)), span=at)
         case 10:
-            return flow.Finish(var, draw(st.sampled_from(STREAMS)), draw(st.booleans()), span=at)
+            return instructions.Finish(var, draw(st.sampled_from(STREAMS)), draw(st.booleans()), span=at)
         case 11:
-            return flow.SyncStream(draw(st.sampled_from(STREAMS[1:])), span=at)
+            return instructions.SyncStream(draw(st.sampled_from(STREAMS[1:])), span=at)
         case 12:
-            what: flow.Shown = draw(st.sampled_from(("none", "not none", "true", "false")))
-            return flow.Assume(var, what, span=at)
+            what: instructions.Shown = draw(st.sampled_from(("none", "not none", "true", "false")))
+            return instructions.Assume(var, what, span=at)
         case 13:
             key = draw(st.sampled_from(("a", "b")))
             if draw(st.integers(0, 2)) == 0:
-                return flow.Forget(key, span=at)
-            return flow.Decide(key, draw(st.booleans()), span=at)
+                return instructions.Forget(key, span=at)
+            return instructions.Decide(key, draw(st.booleans()), span=at)
         case 14:
             stream = draw(st.sampled_from(("s", "t")))
-            return flow.Make(stream, Site(Kind.STREAM, stream, at), span=at)
+            return instructions.Make(stream, Site(Kind.STREAM, stream, at), span=at)
         case _:
             if draw(st.booleans()):
-                return flow.Put("x", ".f", var, span=at)
-            return flow.Get(var, "x", ".f", Site(Kind.OTHER, var, at), span=at)
+                return instructions.Put("x", ".f", var, span=at)
+            return instructions.Get(var, "x", ".f", Site(Kind.OTHER, var, at), span=at)
 
 
 def numbered(block: Block, lines: count[int]) -> Block:
@@ -189,9 +190,9 @@ def test_a_deep_nest_takes_few_steps() -> None:
     block: Block = (
         make("z"),
         cut("p", "z"),
-        flow.Build("o", Site(Kind.OP, "o", AT), (use("p", Hold.SHARED),), span=AT),
+        instructions.Build("o", Site(Kind.OP, "o", AT), (use("p", Hold.SHARED),), span=AT),
     )
-    block = (*block, flow.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT))
+    block = (*block, instructions.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT))
     for _ in range(30):
         block = (flow.Loop((), block, span=AT),)
     with patch.object(solver, "MOST_STEPS", 1000):
@@ -216,7 +217,7 @@ def test_what_is_left_out_does_not_matter(block: Block) -> None:
     if whole.left_out is not None:
         return
     rest = solve(function)
-    if any(isinstance(instr, flow.Assume | flow.Decide) for instr in flow.instructions(function.body)):
+    if any(isinstance(instr, instructions.Assume | instructions.Decide) for instr in flow.walk(function.body)):
         # A test of what is left out rules out no path, so that there may be more findings, and none is lost.
         assert {found.span for found in whole.broken} <= {found.span for found in rest.broken}
     else:
@@ -227,15 +228,15 @@ AT = Span("", 1, 1, 1, 1)
 
 
 def make(var: str) -> Instr:
-    return flow.Make(var, Site(Kind.TENSOR, var, AT), span=AT)
+    return instructions.Make(var, Site(Kind.TENSOR, var, AT), span=AT)
 
 
 def view(into: str, src: str) -> Instr:
-    return flow.Borrow(into, src, Hold.SHARED, Site(Kind.VIEW, into, AT), (Range(0, 4),), span=AT)
+    return instructions.Borrow(into, src, Hold.SHARED, Site(Kind.VIEW, into, AT), (Range(0, 4),), span=AT)
 
 
 def cut(into: str, src: str) -> Instr:
-    return flow.Borrow(into, src, Hold.EXCLUSIVE, Site(Kind.PARTITION, into, AT), renews=True, span=AT)
+    return instructions.Borrow(into, src, Hold.EXCLUSIVE, Site(Kind.PARTITION, into, AT), renews=True, span=AT)
 
 
 def use(src: str, hold: Hold) -> Use:
@@ -250,7 +251,7 @@ CORNERS: dict[str, tuple[Block, tuple[str, int]]] = {
                 (make("z"),),
                 (
                     (
-                        flow.Build(
+                        instructions.Build(
                             "o", Site(Kind.OP, "o", AT), (use("x", Hold.EXCLUSIVE), use("x", Hold.SHARED)), span=AT
                         ),
                     ),
@@ -263,10 +264,10 @@ CORNERS: dict[str, tuple[Block, tuple[str, int]]] = {
     "an owner that only a dead name leads to": (
         (
             flow.Branch(
-                ((), (flow.Get("z", "x", ".f", Site(Kind.OTHER, "z", AT), span=AT), view("z", "z"))),
+                ((), (instructions.Get("z", "x", ".f", Site(Kind.OTHER, "z", AT), span=AT), view("z", "z"))),
                 span=AT,
             ),
-            flow.Move("z", "move", span=AT),
+            instructions.Move("z", "move", span=AT),
         ),
         ("MOVED_VIEW", 4),
     ),
@@ -274,11 +275,11 @@ CORNERS: dict[str, tuple[Block, tuple[str, int]]] = {
         (
             make("z"),
             view("v", "z"),
-            flow.Build("o", Site(Kind.OP, "o", AT), (use("v", Hold.SHARED),), span=AT),
-            flow.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
+            instructions.Build("o", Site(Kind.OP, "o", AT), (use("v", Hold.SHARED),), span=AT),
+            instructions.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
             cut("p", "z"),
-            flow.Finish("r", span=AT),
-            flow.Access("v", Touch.READ, "use", span=AT),
+            instructions.Finish("r", span=AT),
+            instructions.Access("v", Touch.READ, "use", span=AT),
         ),
         ("IDLE", 5),
     ),
@@ -296,21 +297,21 @@ def test_waiting_for_a_running_op_is_no_use_of_what_it_holds() -> None:
     block: Block = (
         make("z"),
         cut("p", "z"),
-        flow.Build("o", Site(Kind.OP, "o", AT), (use("p", Hold.EXCLUSIVE),), span=AT),
-        flow.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
+        instructions.Build("o", Site(Kind.OP, "o", AT), (use("p", Hold.EXCLUSIVE),), span=AT),
+        instructions.Start("r", Site(Kind.RUNNING, "r", AT), "o", span=AT),
         cut("q", "z"),
-        flow.Finish("r", span=AT),
+        instructions.Finish("r", span=AT),
     )
     assert solved(numbered(block, count(1))) == set()
 
 
 def test_paths_that_are_not_followed_are_named() -> None:
     at = Span("", 1, 1, 1, 1)
-    branches: list[Instr] = [flow.Make("z", Site(Kind.TENSOR, "z", at), span=at)]
+    branches: list[Instr] = [instructions.Make("z", Site(Kind.TENSOR, "z", at), span=at)]
     for name in "abcdefg":
-        op = flow.Build(name, Site(Kind.OP, name, at), (Use("z", Hold.SHARED, at, "z", "x"),), span=at)
-        branches.append(flow.Branch(((op,), (flow.Make(name, Site(Kind.OTHER, name, at), span=at),)), span=at))
-    many: Block = (*branches, *(flow.Finish(name, span=at) for name in "abcdefg"))
+        op = instructions.Build(name, Site(Kind.OP, name, at), (Use("z", Hold.SHARED, at, "z", "x"),), span=at)
+        branches.append(flow.Branch(((op,), (instructions.Make(name, Site(Kind.OTHER, name, at), span=at),)), span=at))
+    many: Block = (*branches, *(instructions.Finish(name, span=at) for name in "abcdefg"))
     solution = solve(Flow("f", many))
     assert solution.left_out == "its branches combine in more than 64 ways" and not solution.dropped
     with patch.object(solver, "MOST_STATES", 4096):
@@ -323,9 +324,9 @@ def test_the_comparison_can_fail() -> None:
     at = Span("", 1, 1, 1, 1)
     site = Site(Kind.TENSOR, "z", at)
     block: Block = (
-        flow.Make("z", site, span=at),
-        flow.Move("z", "m", span=at),
-        flow.Access("z", Touch.READ, "u", span=at),
+        instructions.Make("z", site, span=at),
+        instructions.Move("z", "m", span=at),
+        instructions.Access("z", Touch.READ, "u", span=at),
     )
     assert ("MOVED", 3) in solved(numbered(block, count(1)))
     assert ("MOVED", 3) in enumerated(numbered(block, count(1)), 1)[0]

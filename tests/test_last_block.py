@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.test_prover import report
+from tilecheck.check import check_text
+from tilecheck.judge import Options
+from tilecheck.modules import Modules
 from tilecheck.verify.verdict import Property, Verdict
 
 FLAG = """
@@ -93,6 +96,79 @@ BRANCHES = FLAG.replace(
     "        last[0] = 1 if k == cuda.gridDim.x - 1 else 0\n",
     "        if k == cuda.gridDim.x - 1:\n            last[0] = 1\n        else:\n            last[0] = 0\n",
 )
+
+
+# The flag by if and else, one constant for the last block and one for the rest.
+SET_THEN_CLEARED = BRANCHES.replace(
+    "        if k == cuda.gridDim.x - 1:\n            last[0] = 1\n        else:\n            last[0] = 0\n",
+    "        last[0] = 1\n        if k != cuda.gridDim.x - 1:\n            last[0] = 0\n",
+)
+CLEARED_THEN_SET = BRANCHES.replace(
+    "        if k == cuda.gridDim.x - 1:\n            last[0] = 1\n        else:\n            last[0] = 0\n",
+    "        last[0] = 0\n        if k + 1 == cuda.gridDim.x:\n            last[0] = 1\n",
+)
+OTHER_WAY = (
+    BRANCHES.replace("last[0] = 1", "last[0] = 5").replace("last[0] = 0", "last[0] = 2").replace("== 1:", "> 3:")
+)
+
+
+@pytest.mark.parametrize("text", [BRANCHES, SET_THEN_CLEARED, CLEARED_THEN_SET, OTHER_WAY])
+def test_the_flag_may_be_one_constant_or_another(text: str) -> None:
+    assert report(text).verdicts[Property.RACE_FREE].verdict is Verdict.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (BRANCHES, "last[0] == 1", "last[0] == 0"),
+        (BRANCHES, "last[0] = 0", "last[0] = 1"),
+        (BRANCHES, "gridDim.x - 1:", "gridDim.x - 2:"),
+        (BRANCHES, "        else:\n", "        elif a[0] > 0:\n"),
+        (SET_THEN_CLEARED, "k != cuda.gridDim.x - 1", "k < cuda.gridDim.x - 2"),
+        (SET_THEN_CLEARED, "        last[0] = 1\n", "    if t < 2:\n        last[0] = 1\n    if t == 0:\n"),
+        (CLEARED_THEN_SET, "k + 1 ==", "k + 2 >="),
+        (CLEARED_THEN_SET, "    if last[0] == 1:", "    if t == 1:\n        last[0] = 1\n    if last[0] == 1:"),
+        (OTHER_WAY, "> 3:", "> 1:"),
+        (OTHER_WAY, "last[0] = 2", "last[0] += 2"),
+    ],
+)
+def test_a_constant_that_others_may_have_stored_says_nothing(text: str, old: str, new: str) -> None:
+    assert old in text
+    found = report(text.replace(old, new, 1))
+    assert found.verdicts[Property.RACE_FREE].verdict in (Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+AFTER = "    if last[0] == 1:\n        cuda.threadfence()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "advice"),
+    [
+        (FLAG, AFTER, "    if last[0] == 1:\n", "put a `cuda.threadfence()` after the ticket of line 11"),
+        (
+            FLAG,
+            "        cuda.threadfence()\n        k",
+            "        k",
+            "put a `cuda.threadfence()` before the ticket of line 10",
+        ),
+        (DIRECT, "    cuda.syncthreads()\n", "", "put a `cuda.syncthreads()` before the ticket of line 10"),
+        (
+            DIRECT,
+            "    cuda.threadfence()\n    cuda.syncthreads()\n",
+            "",
+            "put a `cuda.threadfence()` of every thread and then a `cuda.syncthreads()` before the ticket of line 9",
+        ),
+    ],
+)
+def test_help_names_the_fence_that_lacks(text: str, old: str, new: str, advice: str) -> None:
+    head = "import numpy as np\nfrom numba import cuda, float32, int32\n"
+    calls = "f[8, 32](np.ones(8), np.ones(8), np.zeros(1, np.int32), np.ones(1))"
+    if text is DIRECT:
+        calls = "f[8, 32](np.ones(256), np.zeros(1, np.int32), np.ones(1))"
+    assert old in text
+    result = check_text("k.py", head + text.replace(old, new, 1) + calls + "\n", Modules(), Options())
+    (race,) = [finding for finding in result.diagnostics if finding.rule == "data-race"]
+    assert race.help is not None and race.help.startswith(advice)
 
 
 def test_who_counts_after_others_may_set_the_counter_back() -> None:

@@ -13,21 +13,22 @@ from typing import Any
 import pytest
 
 from tests.library_reports import checked_for
-from tests.op_kernels import CASES, Case, module_text
-from tilecheck.frontend.tile import read_function
+from tests.op_case import Case
+from tests.op_kernels import CASES, module_text
+from tilecheck.frontend.source import Source
+from tilecheck.frontend.tile import read_function, read_kernels
 from tilecheck.ir.kernel import TensorParam
 from tilecheck.ops.row import OPS
 from tilecheck.verify.tile import TileReport, check_kernel
 from tilecheck_runtime import kernels as library
 from tilecheck_runtime.backends import faults
-from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx
+from tilecheck_runtime.backends.numba_cuda.compile import compile_ptx, link
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.lower import Lowered, lower
 from tilecheck_runtime.backends.numba_cuda.plan import Facts
 from tilecheck_runtime.backends.numba_cuda.table import TILE_OPS
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 
-SIZES = {"BM": 8, "BN": 64, "BM2": 32, "BK": 512, "HALF": 32}
 # Rows that are no tile-valued op: memory, indices, scalars and what has an effect alone.
 ELSEWHERE = {
     *("load", "store", "load_tile", "load_like", "partition", "tiles", "num_tiles"),
@@ -61,25 +62,21 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     return module
 
 
-def sizes_of(case: Case) -> dict[str, int]:
-    return {**SIZES, "BM": 64, "BN": 32} if case.op in ("mma", "matmul") else SIZES
-
-
 def report_of(kernels: ModuleType, case: Case) -> TileReport:
     kernel = read_function(getattr(kernels, case.name).fn)
-    dims = {key: sizes_of(case)[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
+    dims = {key: case.sizes[decl.name] for key, decl in kernel.dims.items() if decl.size is None}
     report = check_kernel(kernel, dims)
     assert [f.message for f in report.faults if f.rule not in ("partial-coverage", "void-lanes")] == []
     return report
 
 
-def lowered(report: TileReport, divisor: int = 16) -> Lowered:
+def lowered(report: TileReport, divisor: int = 16, capability: tuple[int, int] = (8, 0)) -> Lowered:
     facts = {
         p.name: Facts(p.dtype or "f32", len(p.extents or ()), True, True, (divisor,) * len(p.extents or ()))
         for p in report.kernel.params
         if isinstance(p, TensorParam)
     }
-    return lower(report, facts)
+    return lower(report, facts, capability=capability)
 
 
 def test_every_row_has_a_lowering() -> None:
@@ -108,14 +105,71 @@ def test_a_row_compiles(kernels: ModuleType, case: Case) -> None:
 
 @compiled
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=str)
-@pytest.mark.parametrize("name", ["add_f16", "max_f32_1", "mma_f16", "astype_f32_bf16"])
-def test_older_architectures_compile(kernels: ModuleType, name: str, capability: tuple[int, int]) -> None:
-    if capability < (8, 0) and name in ("mma_f16", "astype_f32_bf16"):
-        pytest.skip("bf16 and these tensor core shapes need sm_80")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("add_f16", "max_f32_1", "min_f16_1", "max_padded_f16", "astype_f32_bf16", "sum_bf16_None", "hypot_bf16"),
+        *("mma_f16", "mma_bf16", "mma_f64", "mma_i8", "matmul_f16", "atomic_add_f32"),
+    ],
+)
+def test_older_architectures_assemble(kernels: ModuleType, name: str, capability: tuple[int, int]) -> None:
     (case,) = [c for c in CASES if c.name == name]
-    code = lowered(report_of(kernels, case))
-    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, capability)
+    code = lowered(report_of(kernels, case), capability=capability)
+    ptx, _ = compile_ptx(
+        code.name,
+        code.source,
+        code.namespace,
+        code.formats,
+        code.threads,
+        capability,
+        accelerated=code.accelerated,
+    )
     assert f".target sm_{capability[0]}{capability[1]}" in ptx
+    image, _ = link([ptx], capability, accelerated=code.accelerated)
+    assert image.startswith(b"\x7fELF")
+
+
+NEWER = """
+import tilecheck as tc
+from tilecheck import Atomic, Dim, Dyn, Mut, Shared, Tensor
+
+class BM(Dim): ...
+
+@tc.kernel
+def eight(z: Tensor[Mut, tc.f32, BM], x: Tensor[Shared, tc.f8e4m3, Dyn]) -> None:
+    z.store(tc.load_like(x, z).astype(tc.f32))
+
+@tc.kernel
+def inside(z: Tensor[Mut, tc.f32, BM], x: Tensor[Shared, tc.f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z).astype(tc.f8e5m2).astype(tc.f32))
+
+@tc.kernel
+def adds(z: Tensor[Atomic, tc.bf16, Dyn], x: Tensor[Shared, tc.bf16, Dyn]) -> None:
+    i = tc.arange(BM)
+    tc.atomic_add(z, i, tc.gather(x, i))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "what"),
+    [
+        ("eight", (8, 9), "f8e4m3 numbers"),
+        ("inside", (8, 9), "f8e5m2 numbers"),
+        ("adds", (9, 0), "`atomic_add` of bf16"),
+    ],
+)
+def test_what_an_architecture_has_not_is_refused_by_name(name: str, first: tuple[int, int], what: str) -> None:
+    kernels, _ = read_kernels(Source("newer.py", NEWER), lambda module: None)
+    (kernel,) = [k for k in kernels if k.name == name]
+    report = check_kernel(kernel, dict.fromkeys(kernel.dims, 64))
+    code = lowered(report, capability=first)
+    ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, first)
+    assert link([ptx], first)[0]
+    with pytest.raises(
+        LaunchRefused, match=f"`{name}` has {what}, which need sm_{first[0]}{first[1]} or later"
+    ) as caught:
+        lowered(report, capability=(8, 0))
+    assert caught.value.rule == "unsupported"
 
 
 @compiled

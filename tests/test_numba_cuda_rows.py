@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,3 +62,18 @@ def test_nothing_is_fetched_for_short_rows_or_by_older_architectures() -> None:
     assert "fetch" not in on_rows(library.softmax, "f16", 4096).source
     assert "fetch" not in on_rows(library.softmax, "f16", 16384, capability=(8, 0)).source
     assert "fetch" not in on_rows(library.softmax, "f16", 12000, rows=3).source
+
+
+@compiled
+def test_a_row_of_one_tile_is_summed_without_a_loop() -> None:
+    report = checked_for(library.row_sum, {"BM": 1, "BN": 1024}, "f16")
+    facts = {"z": Facts.of("f32", 256, (64, 1), (1, 1)), "x": Facts.of("f16", 256, (64, 1024), (1024, 1))}
+    branches = []
+    for single in ((), ((1, 1024),)):
+        code = lower(report, facts | {"x": replace(facts["x"], single=single)}, capability=(9, 0))
+        ptx, _ = compile_ptx(code.name, code.source, code.namespace, code.formats, code.threads, (9, 0))
+        before = ptx[: ptx.index("ld.global")]
+        branches.append(len(re.findall(r"^\s+@?%?p?\d*\s*bra", before, re.MULTILINE)))
+    assert branches[0] > branches[1] == 0
+    # Each thread adds up its own elements, and what a sum starts from is left out.
+    assert ptx[: ptx.index("shfl")].count("add.f32") == 1024 // code.threads - 1

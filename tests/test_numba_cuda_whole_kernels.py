@@ -12,6 +12,7 @@ from tests.block_machine import Memory, lowered, run
 from tests.library_reports import checked_for
 from tilecheck import Dim, Dyn, Mut, One, Shared, Tensor, f32
 from tilecheck_runtime import kernels as library
+from tilecheck_runtime.backends.numba_cuda.registers import TARGET
 
 RNG = np.random.default_rng(3)
 LATE = [frozenset(names) for names in ((), ("copies",), ("products",), ("copies", "products"))]
@@ -52,6 +53,23 @@ def test_gemm(monkeypatch: pytest.MonkeyPatch, form: str, m: int, n: int, k: int
     arrays = {"z": np.full((m, n), np.nan, np.float32), "x": x, "y": y}
     for z in computed(monkeypatch, library.gemm, sizes, arrays, form, tile=tile[:2]):
         np.testing.assert_allclose(z, x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("m, n, k, tile", [(72, 40, 88, (64, 32, 16)), (64, 64, 160, (64, 64, 32))], ids=str)
+def test_gemm_on_the_first_tensor_cores(
+    monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, tile: tuple[int, int, int]
+) -> None:
+    x, y = half(m, k), half(k, n)
+    report = checked_for(library.gemm, dict(zip(("BM", "BN", "BK"), tile, strict=True)), "f16")
+    memory = Memory({"z": np.full((m, n), np.nan, np.float32), "x": x, "y": y})
+    code = lowered(monkeypatch, report, memory.facts(), capability=(7, 5))
+    grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
+    token = TARGET.set((7, 5))
+    try:
+        left = run(report, code, memory, {}, grid, late=frozenset())
+    finally:
+        TARGET.reset(token)
+    np.testing.assert_allclose(left["z"], x.astype(np.float64) @ y.astype(np.float64), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -155,3 +173,21 @@ def test_sub_tiles_beyond_the_edge_are_not_stored(monkeypatch: pytest.MonkeyPatc
     left = run(report, code, memory, {}, [-(-rows // 4), 1, 1], late=frozenset())
     np.testing.assert_array_equal(left["z"], x * 2)
     np.testing.assert_array_equal(left["x"], x)
+
+
+@tc.kernel
+def numbered(z: Tensor[Mut, f32, ROWS, BN]) -> None:
+    z.store(tc.full((ROWS, BN), 100.0 * tc.block_id(0) + tc.block_id(1), dtype=f32))
+
+
+@pytest.mark.parametrize("in_row", [False, True])
+def test_a_block_has_the_same_id_by_the_hardware_s_grid_and_in_a_row(
+    monkeypatch: pytest.MonkeyPatch, in_row: bool
+) -> None:
+    memory = Memory({"z": np.zeros((6, 14), np.float32)})
+    report = checked_for(numbered, {"ROWS": 2, "BN": 4}, "f32")
+    code = lowered(monkeypatch, report, memory.facts(), capability=(9, 0), in_row=in_row)
+    assert code.in_row == in_row
+    left = run(report, code, memory, {}, [3, 4, 1], late=frozenset())
+    rows, columns = np.indices((6, 14))
+    np.testing.assert_array_equal(left["z"], 100.0 * (rows // 2) + columns // 4)

@@ -275,3 +275,24 @@ def test_an_argument_of_a_scalar_function_is_no_array() -> None:
 def test_the_parts_of_a_complex_array_are_arrays() -> None:
     found = kernel("@cuda.jit\ndef k(z, w):\n    cuda.atomic.add(z.real, 0, w.imag)\n")
     assert [type(param).__name__ for param in found.params] == ["TensorParam", "ScalarParam"]
+
+
+@pytest.mark.parametrize(
+    "rebinding",
+    [
+        "def choose(n):\n    globals()['WIDTH'] = n\n",
+        "globals().update(WIDTH=2)\n",
+        "names = globals()\nnames['WIDTH'] = 2\n",
+        "exec('WIDTH = 2')\n",
+        "import sys\nsetattr(sys.modules[__name__], 'WIDTH', 2)\n",
+        "vars()['WIDTH'] = 2\n",
+    ],
+)
+def test_a_global_that_may_be_bound_unseen_is_no_constant(rebinding: str) -> None:
+    body = "@cuda.jit\ndef k(x):\n    x[cuda.grid(1) // WIDTH] = 1\n"
+    (store,) = nodes(kernel(f"WIDTH = 1\n{rebinding}{body}"), simt.Store)
+    assert not any(isinstance(node, Const) and node.value == 1 for node in walk(*store.index))
+    (store,) = nodes(
+        kernel(f"import timeit\nWIDTH = 1\n{body}print(timeit.timeit('f()', globals=globals()))\n"), simt.Store
+    )
+    assert any(isinstance(node, Const) and node.value == 1 for node in walk(*store.index))

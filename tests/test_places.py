@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilecheck.borrow.places import Overlap, cut, overlap, reshaped, sliced
-from tilecheck.ir.flow import END, WHOLE, Range, Region
+from tilecheck.ir.instructions import END, WHOLE, Range, Region
 
 Bounds = tuple[int | None, int | None, int]
 bound = st.one_of(st.none(), st.integers(-9, 9))

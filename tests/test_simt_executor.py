@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilecheck.frontend.numba import read_kernels
 from tilecheck.frontend.source import Source
-from tilecheck.interp.clocks import Timed, meet
+from tilecheck.interp.clocks import Mailbox, Timed, meet
 from tilecheck.interp.simt import SimtRun, run
 from tilecheck.interp.simt_compile import compile_kernel
 from tilecheck.verify.replay import Scenario, replay, witness
@@ -267,4 +267,43 @@ def test_what_fences_release_does_not_grow_from_barrier_to_barrier() -> None:
         thread.fence(device=True)
     for _ in range(20):
         meet(threads)
-    assert len(threads[0].released) == 8
+    # They are left together from then on, so one stands for all.
+    assert len(threads[0].released) == 1
+
+
+def test_a_lock_keeps_one_letter_of_each_block() -> None:
+    box = Mailbox()
+    threads = [Timed(block, lane, [0] * 4) for block in range(2) for lane in range(4)]
+    for turn, thread in enumerate([*threads, *threads]):
+        thread.publish(box)
+        thread.fence(device=True)
+        assert all(thread.knows(before.block, before.lane, 1) for before in threads[:turn])
+        thread.fence(device=True)
+        thread.publish(box)
+    assert len(box.letters) == 2
+
+
+def test_a_letter_of_the_device_is_not_dropped_for_one_of_the_block() -> None:
+    box, first, second, reader = Mailbox(), Timed(0, 0, [0] * 2), Timed(0, 1, [0] * 2), Timed(1, 0, [0] * 2)
+    first.fence(device=True)
+    first.publish(box)
+    second.publish(box)
+    second.fence(device=False)
+    second.publish(box)
+    reader.publish(box)
+    reader.fence(device=True)
+    assert reader.knows(0, 0, 1) and not reader.knows(0, 1, 1)
+
+
+def test_who_spins_leaves_the_steps_to_who_holds_the_lock() -> None:
+    body = """
+        while cuda.atomic.cas(out, 0, 0, 1) != 0:
+            pass
+        cuda.threadfence()
+        a[0] += 1
+        cuda.threadfence()
+        cuda.atomic.exch(out, 0, 0)
+    """
+    arguments = {"a": np.zeros(1), "out": np.zeros(1, np.int32), "n": 0}
+    result = run(compiled(body), arguments, (2, 1, 1), (128, 1, 1), max_steps=12_000)
+    assert not result.faults and arguments["a"][0] == 256

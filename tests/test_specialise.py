@@ -9,11 +9,14 @@ import pytest
 
 import tilecheck as tc
 from tests import launch_kernels as k
-from tilecheck import Dim, Mut, Shared, Tensor, f32, i32
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32, i32
 from tilecheck_runtime.launch import LaunchOp
 from tilecheck_runtime.specialise import Key, Once, checked_kernel, key_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::tilecheck_runtime.DroppedOpWarning")
+
+
+class D8(Dim, size=8): ...
 
 
 def key(op: Any) -> Key:
@@ -44,6 +47,27 @@ def test_what_changes_code_is_in_the_key() -> None:
     assert len({base, *others}) == 6
     a = key(k.walk(tc.zeros(64).partition(8).map(1, blocks=2), tc.ones(64)))
     assert key(k.walk(tc.zeros(64).partition(8).map(2, blocks=2), tc.ones(64))) != a
+
+
+def test_whether_a_loop_has_one_round_is_in_the_key() -> None:
+    @tc.kernel
+    def row_sums(z: Tensor[Mut, f32, k.BM], x: Tensor[Shared, f32, Dyn, Dyn]) -> None:
+        xs = x.partition(k.BM, D8, pad=0)
+        t = tc.zeros(k.BM, D8, dtype=f32)
+        for j in range(xs.num_tiles(-1)):
+            t = t + xs[tc.block_id(0), j]
+        z.store(tc.sum(t, axis=1))
+
+    programs = checked_kernel(row_sums.fn, row_sums.options).programs
+    known: list[int] = []
+    for length in (3, 5, 11, 13, 7, 0):
+        x = tc.ones(4, length)
+        z = tc.zeros(4)
+        row_sums(z.partition(2), x).sync()
+        assert z.numpy().tolist() == [length] * 4
+        known.append(len(programs))
+    # No row at all divides by every tile, so it has a key of its own.
+    assert known == [1, 1, 2, 2, 2, 3]
 
 
 def test_alignment_facts_are_true_of_the_very_view() -> None:

@@ -12,7 +12,9 @@ import tilecheck as tc
 from tests.gpu.harness import tile_binary
 from tests.gpu.recorded import programs, record
 from tests.gpu.test_agreement import call_of
-from tests.op_kernels import CASES, Case
+from tests.op_case import Case
+from tests.op_kernels import CASES
+from tests.op_kernels_wide import ODD, wide
 from tests.test_numba_cuda_lowering import kernels
 from tests.test_tile_ir_lowering import ASKED_FMA
 from tilecheck.frontend.tile import read_function
@@ -26,6 +28,7 @@ __all__ = ["kernels"]
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()}: pip install 'tilecheck[tile-ir]'")
 
+WIDE = frozenset(wide())
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 CUBIN = b"\x7fELF"
 
@@ -36,9 +39,15 @@ class D16(tc.Dim, size=16): ...
 @pytest.mark.parametrize("case", [c for c in CASES if c not in ASKED_FMA], ids=lambda case: case.name)
 def test_every_op_compiles(kernels: ModuleType, case: Case) -> None:
     call = call_of(kernels, case)
-    for architecture in ARCHITECTURES:
-        _, image, entry = tile_binary(call, architecture)
-        assert (image[:4], entry) == (CUBIN, case.name)
+    # The further dtypes of a row differ from its first ones in nothing that an architecture decides.
+    for architecture in ARCHITECTURES if case not in WIDE else ("sm_90",):
+        try:
+            _, image, entry = tile_binary(call, architecture)
+        except NoLowering as refused:
+            assert ("no power of two" if case.tile == ODD else "a padding of") in str(refused)
+            assert case in WIDE
+        else:
+            assert (image[:4], entry) == (CUBIN, case.name)
 
 
 @pytest.mark.parametrize("program", programs())

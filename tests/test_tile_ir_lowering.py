@@ -12,7 +12,8 @@ import pytest
 
 import tilecheck as tc
 from tests.library_reports import checked_for
-from tests.op_kernels import CASES, Case
+from tests.op_case import Case
+from tests.op_kernels import CASES
 from tests.test_numba_cuda_lowering import ELSEWHERE, kernels, report_of
 from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f16, f32
 from tilecheck.frontend.tile import read_function

@@ -32,10 +32,10 @@ _HOMES = {
 # What the runtime adds; a test compares it with `tilecheck_runtime.__all__`.
 _RUNTIME = (
     *("BorrowError", "DroppedOpWarning", "KernelRejected", "KernelStopped", "LaunchRefused", "OpError"),
-    *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack"),
+    *("OWNED", "OwnedPartition", "Partition", "allocated", "from_dlpack", "lend"),
     *("arange", "asarray", "empty", "eye", "full", "linspace", "meta", "ones", "rand", "randn", "zeros"),
     *("CudaGraph", "DeviceOp", "RoundRobin", "Running", "Single", "Stream"),
-    *("dup", "memcpy", "streams", "value", "zip"),
+    *("cuda_cpp", "dup", "memcpy", "streams", "value", "zip"),
 )
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -49,11 +49,12 @@ def __getattr__(name):
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "kernels":
-        value = import_module("tilecheck_runtime.kernels")
+        value = import_module("tilecheck.kernels")
     elif name in KERNEL_OPS:
         value = import_module("tilecheck.surface.kernel").KernelOp(name)
     else:
-        raise AttributeError(f"module `tilecheck` has no attribute `{name}`", name=name, obj=None)
+        elsewhere = import_module("tilecheck.surface.elsewhere")
+        raise elsewhere.missing("module `tilecheck`", name, elsewhere.on_host(name), None)
     globals()[name] = value
     return value
 

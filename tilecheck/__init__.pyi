@@ -2619,7 +2619,10 @@ class DroppedOpWarning(UserWarning):
     """An op was built and never run."""
 
 class Stream:
-    """Work submitted to one stream runs in order."""
+    """Work submitted to one stream runs in order: one of our own, or `other`, the stream of another library."""
+
+    def __init__(self, other: Any=None) -> None:
+        ...
 
     def synchronize(self) -> None:
         ...
@@ -3279,7 +3282,24 @@ def asarray(values: Any, dtype: type[U]) -> Tensor[Owned, U, *tuple[Any, ...]]:
 def from_dlpack(owner: Any) -> Tensor[Mut, Any, *tuple[Any, ...]]:
     ...
 
+@overload
+def lend(tensor: Tensor[Mut, T, *S], *, read_only: Literal[False]=False) -> Any:
+    ...
+
+@overload
+def lend(tensor: Tensor[Shared, T, *S], *, read_only: Literal[True]) -> Any:
+    ...
+
 def allocated() -> _Allocated:
+    ...
+
+class _CppKernel:
+    """A kernel in CUDA C++: partitions are written, tensors read, numbers have the width that they come in."""
+
+    def __call__(self, *args: Any, grid: int | tuple[int, ...] | None=None) -> DeviceOp[tuple[Any, ...]]:
+        ...
+
+def cuda_cpp(source: str, name: str, *, block: int | tuple[int, ...], shared: int=0, options: Sequence[str]=()) -> _CppKernel:
     ...
 
 class _Timing:
@@ -6824,4 +6844,4 @@ def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int], shape: tuple[t
 @overload
 def extract(x: Tile[T, *tuple[Any, ...]], index: tuple[int, int, int], shape: tuple[type[M], type[N], type[K]], /) -> Tile[T, M, N, K]:
     ...
-__all__ = ['Atomic', 'BorrowError', 'CudaGraph', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'RoundRobin', 'Running', 'Shared', 'Single', 'Stream', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'acos', 'add', 'adopt', 'allocated', 'arange', 'argmax', 'argmin', 'asarray', 'asin', 'astype', 'atan', 'atan2', 'atomic_add', 'atomic_and', 'atomic_cas', 'atomic_exchange', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_xor', 'autotune', 'bf16', 'bitcast', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'broadcast_to', 'ceil', 'ceil_div', 'clip', 'concat', 'cos', 'cosh', 'cumprod', 'cumsum', 'device_assert', 'divide', 'do_bench', 'do_bench_paired', 'dup', 'empty', 'equal', 'exp', 'exp2', 'expand_dims', 'expm1', 'extract', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'gather', 'greater', 'greater_equal', 'hypot', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'kernels', 'less', 'less_equal', 'linspace', 'load_like', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'maximum', 'memcpy', 'meta', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'permute_dims', 'philox', 'positive', 'prod', 'rand', 'randn', 'random_bits', 'reduce', 'remainder', 'reshape', 'rsqrt', 'scan', 'scatter', 'sign', 'simt', 'sin', 'sinh', 'sqrt', 'square', 'squeeze', 'streams', 'subtract', 'tan', 'tanh', 'transpose', 'trunc', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'value', 'where', 'zeros']
+__all__ = ['Atomic', 'BorrowError', 'CudaGraph', 'DeviceOp', 'Dim', 'DroppedOpWarning', 'Dyn', 'Index', 'Kernel', 'KernelRejected', 'KernelStopped', 'LaunchRefused', 'Mapped', 'Mut', 'OWNED', 'One', 'OpError', 'Owned', 'OwnedPartition', 'Partition', 'RoundRobin', 'Running', 'Shared', 'Single', 'Stream', 'SubTiles', 'Tensor', 'Tile', 'TilecheckError', 'UsageError', 'View', 'acos', 'add', 'adopt', 'allocated', 'arange', 'argmax', 'argmin', 'asarray', 'asin', 'astype', 'atan', 'atan2', 'atomic_add', 'atomic_and', 'atomic_cas', 'atomic_exchange', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_xor', 'autotune', 'bf16', 'bitcast', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'block_id', 'bool_', 'broadcast_to', 'ceil', 'ceil_div', 'clip', 'concat', 'cos', 'cosh', 'cuda_cpp', 'cumprod', 'cumsum', 'device_assert', 'divide', 'do_bench', 'do_bench_paired', 'dup', 'empty', 'equal', 'exp', 'exp2', 'expand_dims', 'expm1', 'extract', 'eye', 'f16', 'f32', 'f64', 'f8e4m3', 'f8e5m2', 'floor', 'floor_divide', 'fma', 'fmod', 'from_dlpack', 'full', 'gather', 'greater', 'greater_equal', 'hypot', 'i16', 'i32', 'i64', 'i8', 'isfinite', 'isinf', 'isnan', 'kernel', 'kernels', 'lend', 'less', 'less_equal', 'linspace', 'load_like', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'matmul', 'maximum', 'memcpy', 'meta', 'minimum', 'mma', 'mul_hi', 'multiply', 'negative', 'not_equal', 'num_blocks', 'ones', 'permute_dims', 'philox', 'positive', 'prod', 'rand', 'randn', 'random_bits', 'reduce', 'remainder', 'reshape', 'rsqrt', 'scan', 'scatter', 'sign', 'simt', 'sin', 'sinh', 'sqrt', 'square', 'squeeze', 'streams', 'subtract', 'tan', 'tanh', 'transpose', 'trunc', 'u16', 'u32', 'u64', 'u8', 'unsafe', 'value', 'where', 'zeros']

@@ -1,12 +1,14 @@
 """How the device benchmarks measure: every side on one stream, in turns, between two events of the device.
 
 Before each turn the second-level cache is overwritten; while that runs the host submits the turn, so the cost of
-launching is not in it. A side counts by the median of its turns. A ratio is the median over the rounds of the other
-side's time by ours, both from the same round: above 1 we are faster.
+launching is not in it. Each round has an order of its own. A side counts by the median of its turns. A ratio is the median
+over the rounds of the other side's time by ours, both from the same round: above 1 we are faster. Single turns of a short
+kernel vary by 4 %, so those get many rounds.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +24,13 @@ T = TypeVar("T")
 Run = Callable[[], object]
 
 ROUNDS = 21
+# For what takes less than a millisecond.
+MANY_ROUNDS = 151
 # How a configuration is picked: turns for each, and how many of them are measured again.
-FEW = 7
-FINALISTS = 4
-# More than any second-level cache; writing it takes the device longer than the host takes to submit a turn.
-FLUSHED = 256 << 20
+FEW = 15
+FINALISTS = 6
+# More than any second-level cache; reading it takes the device longer than the host takes to submit a turn.
+FLUSHED = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -87,32 +91,36 @@ class Bench:
         self.torch.cuda.synchronize()
 
     def turns(self, sides: Sequence[Run], rounds: int = ROUNDS, in_a_row: int = 0) -> list[list[float]]:
-        """Microseconds of every turn, by side: after other memory has gone through the second-level cache, or the mean of `in_a_row` calls
-        that follow each other, if that is not 0.
+        """Microseconds of every turn, by side: after other memory has gone through the second-level cache, or, if `in_a_row`
+        is not 0, the mean of as many calls that follow each other.
         """
         event = self.torch.cuda.Event
         marks = [[(event(enable_timing=True), event(enable_timing=True)) for _ in range(rounds)] for _ in sides]
-        self.wait()
+        places, shuffled = list(range(len(sides))), random.Random(rounds)
+        for side in sides:
+            side()
+            self._over(side)
         with self.torch.cuda.stream(self.theirs):
-            for side in sides:
-                side()
-            self.wait()
             for round_ in range(rounds):
-                for side, own in zip(sides, marks, strict=True):
+                shuffled.shuffle(places)
+                for place in places:
+                    side = sides[place]
                     if not in_a_row:
                         # Read, not written: no side should pay for what it finds changed in the cache.
                         self.torch.sum(self._flushed, 0, out=self._sum)
-                    first, last = own[round_]
+                    first, last = marks[place][round_]
                     first.record(self.theirs)
                     for _ in range(in_a_row or 1):
                         side()
                     last.record(self.theirs)
-                self.wait()
-        for side in sides:
-            # A prepared launch holds its arguments until it is waited for.
-            if isinstance(side, Prepared):
-                side.wait()
+                    self._over(side)
         return [[1000 * first.elapsed_time(last) / (in_a_row or 1) for first, last in own] for own in marks]
+
+    def _over(self, side: Run) -> None:
+        """Wait for the device. A prepared launch holds its arguments until then, and others may have the same."""
+        self.wait()
+        if isinstance(side, Prepared):
+            side.wait()
 
     def compare(
         self,
@@ -150,30 +158,41 @@ class Bench:
         again.wait()
         return again
 
-    def quickest(self, item: str, build: Callable[[T], Any], configurations: Sequence[T]) -> tuple[T, Any]:
+    def quickest(
+        self, item: str, build: Callable[[T], Any], configurations: Sequence[T], rounds: int = ROUNDS
+    ) -> tuple[T, Any]:
         """The configuration whose launch is the quickest, and its launch: a few turns each, and as many as a comparison
         takes for the best of them. Refused ones are named; raises LookupError if all are.
         """
-        left: list[tuple[float, T]] = []
+        taken: list[T] = []
         for configuration in configurations:
             try:
-                left.append((self._alone(build(configuration), FEW), configuration))
+                self.prepared(build(configuration))
             except TilecheckError as refused:
                 print(f"    {item}, {configuration}: {refused}", file=sys.stderr, flush=True)
-        if not left:
+            else:
+                taken.append(configuration)
+        if not taken:
             raise LookupError(f"{item}: no configuration was taken")
-        left.sort(key=lambda one: one[0])
-        finals = [(self._alone(build(one), ROUNDS), one) for _, one in left[:FINALISTS]]
-        best = min(finals, key=lambda one: one[0])[1]
+        finals = self._by_time(build, taken, FEW)[:FINALISTS]
+        best = self._by_time(build, finals, rounds)[0]
         return best, self.prepared(build(best))
 
-    def _alone(self, op: Any, rounds: int) -> float:
-        """Microseconds of a launch, by the median of its turns."""
-        return median(self.turns([self.prepared(op)], rounds)[0])
+    def _by_time(self, build: Callable[[T], Any], configurations: Sequence[T], rounds: int) -> list[T]:
+        """The configurations, the quickest first."""
+        taken = self.turns([self._repeated(build(one)) for one in configurations], rounds)
+        order = sorted(range(len(configurations)), key=lambda at: median(taken[at]))
+        return [configurations[at] for at in order]
 
-    def fastest(self, runs: Sequence[Run]) -> Run:
+    def _repeated(self, op: Any) -> Run:
+        """`op` as the driver's call alone, without a loan: candidates share their output and take turns."""
+        op.compile()
+        repeat: Run = self.stream._queue.repeat(op.plan.work(op.plan.grid), op.plan)
+        return repeat
+
+    def fastest(self, runs: Sequence[Run], rounds: int = ROUNDS) -> Run:
         """The quickest of a peer's own variants, with as many turns as ours get in the end."""
-        return min(zip(runs, self.turns(runs, ROUNDS), strict=True), key=lambda run: median(run[1]))[0]
+        return min(zip(runs, self.turns(runs, rounds), strict=True), key=lambda run: median(run[1]))[0]
 
     def tensors(self, *theirs: Any) -> list[Any]:
         """torch tensors as ours, without a copy."""

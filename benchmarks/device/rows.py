@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.device.measure import Bench, Run
+from benchmarks.device.measure import MANY_ROUNDS, Bench, Run
 from tilecheck_runtime import kernels
 
 SHAPES = ((8192, 4096), (4096, 16384))
@@ -38,11 +38,24 @@ WHOLE: dict[int, tuple[Configuration, ...]] = {
     ),
 }
 STEPS = {
-    4096: (*WHOLE[4096], ((1, 4096), {"num_warps": 4, "occupancy": 6}), ((1, 4096), {"num_warps": 8, "occupancy": 5})),
+    4096: (
+        *WHOLE[4096],
+        ((1, 4096), {"num_warps": 2, "occupancy": 16}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 6}),
+        ((1, 4096), {"num_warps": 4, "occupancy": 16}),
+        ((1, 4096), {"num_warps": 8, "occupancy": 5}),
+        ((1, 4096), {"num_warps": 8, "occupancy": 8}),
+        ((2, 4096), {"num_warps": 8}),
+        ((2, 4096), {"num_warps": 16, "occupancy": 4}),
+        ((4, 4096), {"num_warps": 16}),
+    ),
     16384: (
         *WHOLE[16384],
-        ((1, 4096), {}),
-        ((4, 4096), {}),
+        ((1, 16384), {"num_warps": 8, "occupancy": 5}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 2}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 3}),
+        ((1, 16384), {"num_warps": 16, "occupancy": 4}),
+        ((2, 16384), {"num_warps": 16}),
         ((1, 4096), {"num_warps": 8}),
         ((1, 4096), {"num_warps": 16}),
         ((1, 8192), {"num_warps": 8}),
@@ -85,7 +98,8 @@ def _one(bench: Bench, name: str, dtype: str, x: Any, w: Any, b: Any) -> None:
         bound = hinted.where(BN=lanes) if summed else hinted
         return bound(mine[0].partition(rows, 1 if summed else lanes), mine[1], *more)
 
-    ((tile, lanes), hints), again = bench.quickest(f"{name} {dtype}", build, (STEPS if summed else WHOLE)[columns])
+    choices = (STEPS if summed else WHOLE)[columns]
+    ((tile, lanes), hints), again = bench.quickest(f"{name} {dtype}", build, choices, MANY_ROUNDS)
     bench.close(f"{name} {dtype}", z, _wanted(torch, name, x.double(), w.double(), b.double()), 3e-3)
     peers: dict[str, Run] = {"copy": bench.copy_of(nbytes)}
     fastest = _triton(bench, name, out, x, w, b)
@@ -93,7 +107,7 @@ def _one(bench: Bench, name: str, dtype: str, x: Any, w: Any, b: Any) -> None:
         peers["triton"] = fastest
     peers["torch"] = _torch(torch, name, out, x, w, b)
     item = f"{name} {dtype} {rows} x {columns}, {tile} x {lanes} a block, {dict(hints)}"
-    bench.compare(item, again, peers, work=nbytes, unit="TB/s", at_least=TARGETS)
+    bench.compare(item, again, peers, work=nbytes, unit="TB/s", at_least=TARGETS, rounds=MANY_ROUNDS)
 
 
 def _wanted(torch: Any, name: str, x: Any, w: Any, b: Any) -> Any:
@@ -131,7 +145,7 @@ def _triton(bench: Bench, name: str, out: Any, x: Any, w: Any, b: Any) -> Run | 
         "layer_norm": (out, x, w, b, columns, EPS),
     }[name]
     choices = triton_peers.launches(getattr(triton_peers, name), x.shape[0], columns, *arguments)
-    best = bench.fastest(list(choices.values()))
+    best = bench.fastest(list(choices.values()), MANY_ROUNDS)
     best()
     bench.close(f"triton {name}", out, _wanted(bench.torch, name, x.double(), w.double(), b.double()), 3e-3)
     return best

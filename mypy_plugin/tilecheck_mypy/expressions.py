@@ -185,7 +185,8 @@ def _call(reader: ExpressionReader, node: nodes.CallExpr) -> ir.Expr:
         for value, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True)
     )
     contract: ir.Contract | None = None
-    if not _local(reader, callee):
+    # mypy gives the parameters of a lambda the types of the arguments: no signature says that it takes them over.
+    if not isinstance(callee, nodes.LambdaExpr) and not _local(reader, callee):
         contract = names.contract(reader.type_of(callee), spelled(func), defined(callee))
     type_ = names.host_type(reader.types.get(node))
     return ir.Call(func, args, contract, span=reader.span(node), type=type_)

@@ -210,14 +210,15 @@ class _Reader(ExpressionReader):
     # ---- functions and classes
 
     def function(self, node: nodes.FuncDef, decorators: Sequence[Expression]) -> ir.Function:
-        if not self.matters(node) and not _concerns_us(node.type):
+        if not self.matters(node) and not _concerns_us(node.type) and not node.is_property:
             full = f"{self.full}.{node.name}" if self.full is not None else None
             return ir.Function(node.name, (), (), full=full, is_async=node.is_coroutine, span=self.span(node))
         outer, self.full = self.full, None
         complete, self.complete = self.complete, bool(self.types) and self.checked(node)
         # mypy checks a function with value-restricted type variables in copies, and types only those.
         body = node.expanded[0] if node.expanded else node
-        read = self.block(body.body) if self.matters(node) else ()
+        # A property is read as an attribute, and what it hands on may be ours whatever it mentions.
+        read = self.block(body.body) if self.matters(node) or node.is_property else ()
         self.full, self.complete = outer, complete
         signature = node.type if isinstance(node.type, CallableType) else None
         returns = signature.ret_type if signature is not None and not _is_left_out(signature.ret_type) else None

@@ -18,8 +18,10 @@ from mypy.nodes import MypyFile
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
+    AttributeContext,
     ClassDefContext,
     FunctionContext,
+    FunctionSigContext,
     MethodContext,
     MethodSigContext,
     Plugin,
@@ -28,7 +30,7 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Type
 
 import tilecheck
-from tilecheck_mypy import report, short, taken
+from tilecheck_mypy import device_names, report, short, taken
 from tilecheck_mypy.dims import remember_size
 from tilecheck_mypy.gate import is_ours, mentions_kernels
 
@@ -77,7 +79,15 @@ class TilecheckPlugin(Plugin):
         return self.on_other if self.from_calls else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        if fullname == device_names.INTRINSIC:
+            return device_names.call
         return taken.widened if fullname in SIGNATURES else None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        return device_names.call if fullname.startswith(device_names.DEVICE_ONLY) else None
+
+    def get_class_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        return device_names.attribute if fullname.startswith(device_names.DEVICE_ONLY) else None
 
     def on_call(self, ctx: FunctionContext | MethodContext) -> Type:
         checker = ctx.api

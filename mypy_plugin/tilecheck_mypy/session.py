@@ -24,7 +24,7 @@ from mypy.options import Options
 from mypy.scope import Scope
 
 from tilecheck.diagnostic import Diagnostic
-from tilecheck_mypy import analysis, report
+from tilecheck_mypy import analysis, missed_names, report
 from tilecheck_mypy.expressions import Types
 from tilecheck_mypy.gate import mentions_kernels
 from tilecheck_mypy.shifting import blocks_of
@@ -65,8 +65,7 @@ class Session:
     def whole(self, file: MypyFile, types: Types, errors: Errors, options: Options) -> None:
         """Report everything about `file`."""
         found = analysis.findings(file, types, was_checked(options), analysis.text_of(file, errors))
-        if found:
-            emit(errors, options, file, located(file, found))
+        emit(errors, options, file, located(file, found))
 
     def called(self, checker: TypeChecker, call: Context) -> None:
         """A tilecheck call was checked. Where mypy will not say when the file is done, look at the function around the
@@ -198,6 +197,7 @@ def emit(errors: Errors, options: Options, file: MypyFile, found: Iterable[tuple
     try:
         with scope.module_scope(file.fullname):
             errors.set_file(path, file.fullname, options, scope)
+            missed_names.tell_way_out(file, errors)
             for finding, target in found:
                 with target.entered(scope) if target is not None else nullcontext():
                     report.report(errors, finding)

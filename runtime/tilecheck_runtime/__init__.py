@@ -6,6 +6,7 @@ becomes one), `seat` (what comes again), `moulds` and `flights` (what comes agai
 """
 
 from tilecheck_runtime import forks
+from tilecheck_runtime.cpp import cuda_cpp
 from tilecheck_runtime.create import (
     arange,
     asarray,
@@ -28,7 +29,7 @@ from tilecheck_runtime.errors import (
     OpError,
 )
 from tilecheck_runtime.graph import CudaGraph
-from tilecheck_runtime.interop import from_dlpack
+from tilecheck_runtime.interop import from_dlpack, lend
 from tilecheck_runtime.memory import allocated
 from tilecheck_runtime.op import DeviceOp, dup, memcpy, value, zip
 from tilecheck_runtime.partition import OWNED, OwnedPartition, Partition
@@ -56,11 +57,13 @@ __all__ = [
     "allocated",
     "arange",
     "asarray",
+    "cuda_cpp",
     "dup",
     "empty",
     "eye",
     "from_dlpack",
     "full",
+    "lend",
     "linspace",
     "memcpy",
     "meta",

@@ -21,6 +21,7 @@ import numpy as np
 
 from tilecheck.interp.arguments import TileMap
 from tilecheck.ir.kernel import Access, Kernel, ScalarParam, TensorParam
+from tilecheck.surface.elsewhere import dtype_name
 from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
@@ -106,11 +107,27 @@ def _in_order(
 ) -> tuple[Any, ...]:
     try:
         bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
+    except TypeError:
         takes = ", ".join(f"`{p.name}`" for p in kernel.params)
-        raise UsageError(f"`{kernel.name}` cannot be called like this: {error}", f"it takes {takes}") from None
+        raise UsageError(_unfit(kernel, signature, args, kwargs), f"it takes {takes}") from None
     bound.apply_defaults()
     return tuple(bound.arguments[param.name] for param in kernel.params)
+
+
+def _unfit(kernel: Kernel, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """What is wrong with a call that the signature refuses, in the linter's words."""
+    name, known = f"`{kernel.name}`", signature.parameters
+    if strange := [f"`{key}`" for key in kwargs if key not in known]:
+        return f"{name} has no parameter {' or '.join(strange)}"
+    places = [p.name for p in known.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if len(args) > len(places):
+        by_name = "" if len(places) == len(known) else " by position"
+        return f"{name} takes {len(places)} arguments{by_name}, it got {len(args)}"
+    if twice := [f"`{key}`" for key in places[: len(args)] if key in kwargs]:
+        return f"{' and '.join(twice)} of {name} is given twice, by position and by name"
+    given = {*places[: len(args)], *kwargs}
+    missing = [f"`{p.name}`" for p in known.values() if p.default is p.empty and p.name not in given]
+    return f"{', '.join(missing)} of {name} {'is' if len(missing) == 1 else 'are'} missing in this launch"
 
 
 def _tensor(kernel: Kernel, param: TensorParam, value: Any) -> TensorArgument:
@@ -194,17 +211,42 @@ def _reshaped(kernel: Kernel, param: TensorParam, shape: tuple[int, ...]) -> str
 
 
 def _no_tensor(kernel: Kernel, param: TensorParam, value: Any) -> LaunchRefused:
-    kind = type(value).__name__
-    way_out = "copy it to the device: `tc.asarray(...)`, or borrow it: `tc.from_dlpack(...)`"
+    kind, name, cut = f"a `{type(value).__name__}`", param.name, param.access in (Access.MUT, Access.MAPPED)
     if isinstance(value, int | float | np.generic):
         way_out = "a scalar is annotated `int`, `float` or `bool`"
-    elif kind == "Running":
+    elif kind == "a `Running`":
         way_out = "`wait()` for its value"
     elif any(base.__name__ == "DeviceOp" for base in type(value).__mro__):
-        kind, way_out = "DeviceOp", "chain it: `op.then(lambda x: ...)`"
-    return LaunchRefused(
-        f"`{param.name}` of `{kernel.name}` is a tensor parameter, it got a `{kind}`", way_out, rule="usage"
-    )
+        kind, way_out = "a `DeviceOp`", "chain it: `op.then(lambda x: ...)`"
+    elif value is None and cut:
+        kind = "None, which is what the `partition` of a NumPy array gives: it sorts in place"
+        way_out = f"make a tensor first: `tc.asarray({name}).partition(...)`"
+    else:
+        kind = _array(value) or kind
+        lent = not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__")
+        # NumPy's element types are converted on the way to the device, those of a borrowed array are what they are.
+        converted = param.dtype is not None and not lent and not _holds(value, param.dtype)
+        made = f"tc.{'from_dlpack' if lent else 'asarray'}({name}{f', tc.{param.dtype}' if converted else ''})"
+        way_out = f"{'borrow it' if lent else 'copy it to the device'}: `{made}`"
+        if cut:
+            tile = ", ".join(map(str, _tile(kernel, param, getattr(value, "shape", ()))))
+            kept = "" if lent else f", and read `{name}.numpy()` afterwards"
+            way_out = f"make a tensor of it, `{name} = {made}`, pass `{name}.partition({tile})`{kept}"
+    return LaunchRefused(f"`{name}` of `{kernel.name}` is a tensor parameter, it got {kind}", way_out, rule="usage")
+
+
+def _array(value: Any) -> str | None:
+    """An array of another library in words, with its element type: its class alone may be called `Tensor` too."""
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of {value.dtype}"
+    if not hasattr(value, "dtype"):
+        return None
+    library = type(value).__module__.partition(".")[0]
+    return f"a `{library}.{type(value).__name__}` of {value.dtype}"
+
+
+def _holds(value: Any, dtype: str) -> bool:
+    return isinstance(value, np.ndarray) and dtype_name(str(value.dtype)) == dtype
 
 
 def _check_kind(kernel: Kernel, argument: TensorArgument) -> None:
@@ -236,7 +278,7 @@ def _check_variables(kernel: Kernel, arguments: Sequence[TensorArgument]) -> Non
         if variable.among and dtype not in variable.among:
             raise LaunchRefused(
                 f"{argument.name} holds {dtype}, `{kernel.name}` wants {either(variable.among)}",
-                _converted(argument.param, variable.among[-1]),
+                _converted(argument.param, variable.among[0]),
                 rule="dtype-mismatch",
             )
         known = first.setdefault(variable.name, argument)
@@ -275,10 +317,13 @@ def _scalar(kernel: Kernel, param: ScalarParam, value: Any) -> int | float | boo
                     f"`{param.name}` of `{kernel.name}` is {number}, kernel ints have 64 bits", rule="index-overflow"
                 )
             return number
+    # An adopted kernel has no annotations: a scalar has the kind of its value.
+    kind = "number" if kernel.track == "numba" else f"scalar `{param.kind}`"
+    way_out = f"pass a Python {'int or float' if kernel.track == 'numba' else param.kind}"
+    if isinstance(value, Tensor):
+        way_out += f", of a tensor of one element `{param.name}.item()`"
     raise LaunchRefused(
-        f"`{param.name}` of `{kernel.name}` is a scalar `{param.kind}`, it got {_shown(value)}",
-        f"pass a Python {param.kind}",
-        rule="dtype-mismatch",
+        f"`{param.name}` of `{kernel.name}` is a {kind}, it got {_shown(value)}", way_out, rule="dtype-mismatch"
     )
 
 
@@ -326,10 +371,29 @@ def bind_dims(kernel: Kernel, arguments: tuple[Argument, ...], where: Mapping[st
     return {key: source.value for key, source in first.items()}
 
 
+def origins(kernel: Kernel, arguments: tuple[Argument, ...], message: str) -> tuple[str, ...]:
+    """Where the Dims that a message names have their values from, if arguments gave them."""
+    named = set(_WORD.findall(message))
+    first: dict[str, str] = {}
+    for source in _of_arguments(arguments):
+        if (name := kernel.dims[source.key].name) in named:
+            first.setdefault(name, f"`{name}` is {source.value}: {source.place}")
+    return tuple(first.values())
+
+
 def _sources(kernel: Kernel, arguments: tuple[Argument, ...], where: Mapping[str, int]) -> Iterator[_Source]:
     for key, decl in kernel.dims.items():
         if decl.size is not None:
             yield _Source(key, decl.size, "its definition", f"`{decl.name}` is {decl.size}")
+    yield from _of_arguments(arguments)
+    for name, value in where.items():
+        for key, decl in kernel.dims.items():
+            if decl.name == name:
+                text = f"`where({name}={value})`"
+                yield _Source(key, value, text, f"{text} binds {value}", "unbound-dim")
+
+
+def _of_arguments(arguments: tuple[Argument, ...]) -> Iterator[_Source]:
     tensors = [a for a in arguments if isinstance(a, TensorArgument) and a.param.extents is not None]
     for argument in tensors:
         if argument.tile is not None:
@@ -337,11 +401,6 @@ def _sources(kernel: Kernel, arguments: tuple[Argument, ...], where: Mapping[str
     for argument in tensors:
         if argument.tile is None:
             yield from _extents(argument, argument.shape, "the extent of ")
-    for name, value in where.items():
-        for key, decl in kernel.dims.items():
-            if decl.name == name:
-                text = f"`where({name}={value})`"
-                yield _Source(key, value, text, f"{text} binds {value}", "unbound-dim")
 
 
 def _extents(argument: TensorArgument, extents: tuple[int, ...], what: str) -> Iterator[_Source]:

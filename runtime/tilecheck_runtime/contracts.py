@@ -18,7 +18,7 @@ from tilecheck.ir.kernel import Kernel, Name, OpCall, walk
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Grid
-from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument
+from tilecheck_runtime.binding import Argument, ScalarArgument, TensorArgument, origins
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.partition import Partition
 
@@ -82,7 +82,8 @@ def check_conditions(
     for condition in report.conditions:
         refusal = condition.evaluate(shapes, scalars, dims, grid)
         if refusal is not None:
-            raise LaunchRefused(refusal.message, refusal.help, rule=refusal.rule)
+            points = origins(report.kernel, arguments, refusal.message) if isinstance(report, TileReport) else ()
+            raise LaunchRefused(refusal.message, refusal.help, rule=refusal.rule, points=points)
 
 
 def partners(kernel: Kernel) -> tuple[tuple[str, str], ...]:

@@ -21,21 +21,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tilecheck_runtime.errors import UsageError
-
-
-class DriverError(Exception):
-    """The driver refused a call: `call` names it, `code` is the driver's own name of the error."""
-
-    def __init__(self, call: str, code: str, text: str) -> None:
-        super().__init__(f"{call}: {text} ({code})")
-        self.call = call
-        self.code = code
-
-
-class NoDevice(Exception):
-    """There is no usable GPU: the message says which of package, driver and device is missing."""
-
+from tilecheck_runtime.errors import DriverError, NoDevice, UsageError
 
 # Whether this process was forked from one that uses the GPU, whose driver does not come along.
 _left_behind = False
@@ -130,17 +116,40 @@ class Packed:
         """Writes the argument with this number alone."""
         return partial(struct.Struct(f"@{self.formats[at]}").pack_into, self._buffer, self._offsets[at])
 
-    def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int) -> None:
-        """Submit the kernel on `stream`. Raises `DriverError` if the driver refuses the configuration."""
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        *,
+        together: bool = False,
+    ) -> None:
+        """Submit the kernel on `stream`, `together` if all blocks must be on the device at once. Raises `DriverError` if the
+        driver refuses the configuration.
+        """
         driver = _bindings()
-        (status,) = driver.cuLaunchKernel(self._function.handle, *grid, *block, shared, stream, self._raw, 0)
+        if together:
+            (status,) = driver.cuLaunchCooperativeKernel(
+                self._function.handle, *grid, *block, shared, stream, self._raw
+            )
+        else:
+            (status,) = driver.cuLaunchKernel(self._function.handle, *grid, *block, shared, stream, self._raw, 0)
         if status != driver.CUresult.CUDA_SUCCESS:
             _ok(f"launch of `{self._function.name}`", (status,))
 
     def bound(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        *,
+        together: bool = False,
     ) -> Callable[[], None]:
         """`launch` with everything but the call done; it keeps the arguments alive."""
+        if together:
+            return partial(self.launch, grid, block, shared, stream, together=True)
         driver = _bindings()
         submit, handle, raw = driver.cuLaunchKernel, self._function.handle, self._raw
         success, queue = driver.CUresult.CUDA_SUCCESS, driver.CUstream(stream)
@@ -185,6 +194,24 @@ class Function:
         which = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         _ok("cuFuncSetAttribute", driver.cuFuncSetAttribute(self.handle, which, size))
 
+    def resident(self, threads: int, shared: int) -> int:
+        """How many blocks of `threads` threads and `shared` dynamic bytes a multiprocessor holds at once."""
+        driver = _bindings()
+        found = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(self.handle, threads, shared)
+        return int(_ok("cuOccupancyMaxActiveBlocksPerMultiprocessor", found))
+
+    def parameters(self) -> tuple[int, ...] | None:
+        """The bytes of each parameter, None if the driver does not tell."""
+        driver = _bindings()
+        sizes: list[int] = []
+        while True:
+            status, *told = driver.cuFuncGetParamInfo(self.handle, len(sizes))
+            if status == driver.CUresult.CUDA_ERROR_INVALID_VALUE:
+                return tuple(sizes)
+            if status != driver.CUresult.CUDA_SUCCESS:
+                return None
+            sizes.append(int(told[1]))
+
     def pack(self, formats: str, values: Sequence[int | float]) -> Packed:
         """Lay out the arguments: one format letter each, `P` pointer, `q`/`i` integers, `d`/`f` floats."""
         return Packed(self, formats, values)
@@ -197,15 +224,17 @@ class Function:
         block: tuple[int, int, int],
         shared: int,
         stream: int,
+        *,
+        together: bool = False,
     ) -> None:
-        """Launch once with these arguments. Raises `DriverError` if the driver refuses the configuration."""
+        """Launch once with these arguments, see `Packed.launch`."""
         with self._lock:
             packed = self._packed.get(formats)
             if packed is None:
                 packed = self._packed[formats] = Packed(self, formats, values)
             else:
                 packed.fill(values)
-            packed.launch(grid, block, shared, stream)
+            packed.launch(grid, block, shared, stream, together=together)
 
 
 class Device:
@@ -305,6 +334,19 @@ class Device:
         self.enter()
         driver = _bindings()
         return int(_ok("cuStreamCreate", driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+
+    def free_stream(self, stream: int) -> None:
+        """Give up a stream; what was submitted to it still runs."""
+        if _left_behind:
+            return
+        _ok("cuStreamDestroy", _bindings().cuStreamDestroy(stream))
+
+    def owns_stream(self, stream: int) -> bool:
+        """Whether `stream`, which somebody else made, belongs to this device's primary context. Raises `DriverError` for
+        what is no stream.
+        """
+        self.enter()
+        return int(_ok("cuStreamGetCtx", _bindings().cuStreamGetCtx(stream))) == int(self._context)
 
     def wait_stream(self, stream: int) -> None:
         """Block the host until everything submitted to `stream` is done."""

@@ -24,6 +24,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tilecheck.surface.elsewhere import missing
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Launch, default
 from tilecheck_runtime.errors import OpError
@@ -72,6 +73,12 @@ class CudaGraph(Unique, Generic[R]):
         self._seatable = not checks and any(loan.exclusive for loan in self._loans)
         self._seat: Seat | None = None
         self._last: Stream | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            help = "a replay is an op: `graph.launch().sync()`" if name in ("sync", "run", "wait", "replay") else None
+            raise missing("`CudaGraph`", name, help, self)
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""

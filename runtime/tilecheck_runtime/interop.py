@@ -6,6 +6,8 @@ it must not write while a kernel reads.
 
 Out: `np.from_dlpack(z)`, `torch.from_dlpack(z)` lend the memory until the last array on it is gone. A consumer that can
 be told "read only" (DLPack 1.0 and later) gets a shared loan, an older one an exclusive loan, because it may write.
+`lend(z)` is for who knows the array interfaces only, such as `numba.cuda.as_cuda_array(tc.lend(z))`; what has the interface
+is an object of its own, since the tensor itself could not tell how long it is lent.
 The loan is held, not idle: nobody tells us when the other library reads, so conflicting accesses raise.
 
 Copies need none of this: `x.numpy()`, `np.asarray(x)` and `tc.asarray(a)` copy.
@@ -18,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from tilecheck.surface.dtypes import DTypeClass
-from tilecheck_runtime.backends import Array, Backend, Buffer, default
+from tilecheck_runtime.backends import Array, Backend, Buffer, Strided, default
 from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, hold, release
-from tilecheck_runtime.layout import Layout, as_dtype
+from tilecheck_runtime.layout import Layout, as_dtype, foreign_help
 from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
@@ -57,7 +59,54 @@ class _LentOnHost(_Lent):
         self.__array_interface__ = interface
 
 
-def lend(
+class _LentOnDevice(_Lent):
+    """As numba, torch and CuPy take it: version 3 of the CUDA array interface, whose strides are in bytes."""
+
+    def __init__(self, source: Strided, loan: Loan, memory: Allocation, read_only: bool) -> None:
+        super().__init__(loan, memory)
+        self.__cuda_array_interface__ = {
+            "shape": source.shape,
+            "typestr": source.dtype.numpy().str,
+            "data": (source.address if all(source.shape) else 0, read_only),
+            "strides": source.strides,
+            "version": 3,
+            # Nothing is in flight: the ledger let us lend it.
+            "stream": None,
+        }
+
+
+def lend(tensor: Tensor, *, read_only: bool = False) -> Any:
+    """What another library makes an array of without a copy: it has `__cuda_array_interface__` on a GPU, on the CPU
+    `__array_interface__`. The memory is lent, exclusively or, if it is only read, shared, until the last array on it is gone.
+
+    Raises BorrowError for a conflict, UsageError for what is no tensor and for dtypes that NumPy has not.
+    """
+    if not isinstance(tensor, Tensor):
+        raise UsageError(f"`lend` takes a tensor, this is a `{type(tensor).__name__}`")
+    _lendable(tensor.dtype)
+    source = tensor._elements.strided()
+    loan = _loan(tensor, read_only)
+    if tensor.device == "cpu":
+        return _LentOnHost(array(source), loan, tensor._elements.memory, read_only)
+    return _LentOnDevice(source, loan, tensor._elements.memory, read_only)
+
+
+def _loan(tensor: Tensor, read_only: bool) -> Loan:
+    """Lend the tensor's memory. Raises BorrowError for a conflict.
+
+    A host access as far as running ops are concerned, a borrow as far as the time after it is: what was in flight is over, so
+    there is nothing for the other library's stream to wait for.
+    """
+    if not read_only:
+        tensor._writable()
+    tensor._access(Access.READ if read_only else Access.WRITE)
+    request = tensor._elements.request(Access.SHARE if read_only else Access.EXCLUDE, tensor._loan)
+    spoil(tensor)
+    (loan,) = hold((request,), "another library's array", State.LENT)
+    return loan
+
+
+def dlpack(
     tensor: Tensor,
     stream: Any,
     max_version: tuple[int, int] | None,
@@ -78,15 +127,7 @@ def lend(
     if on_host and stream not in (None, -1):
         raise UsageError(f"a tensor of the cpu has no stream, DLPack stream {stream} was asked for")
     told = max_version is not None and max_version >= READ_ONLY
-    if not told:
-        tensor._writable()
-    elements = tensor._elements
-    # A host access as far as running ops are concerned, a borrow as far as the time after it is: what was in flight is
-    # over, so there is nothing for the other library's stream to wait for.
-    tensor._access(Access.READ if told else Access.WRITE)
-    request = elements.request(Access.SHARE if told else Access.EXCLUDE, tensor._loan)
-    spoil(tensor)
-    (loan,) = hold((request,), "another library's array", State.LENT)
+    elements, loan = tensor._elements, _loan(tensor, read_only=told)
     if on_host:
         return _capsule(np.asarray(_LentOnHost(array(elements.strided()), loan, elements.memory, told)), max_version)
     from tilecheck_runtime.backends.cuda_interop import lent_to
@@ -100,10 +141,10 @@ def _capsule(values: Array, max_version: tuple[int, int] | None) -> Any:
 
 
 def _lendable(dtype: DTypeClass) -> None:
-    """Raise UsageError for what NumPy, by which host memory is lent, has no DLPack dtype for."""
+    """Raise UsageError for a dtype that NumPy, which names it or lends host memory, has not."""
     if not dtype.numpy().isbuiltin == 1:
         raise UsageError(
-            f"NumPy's DLPack has no {dtype.name}",
+            f"NumPy, by which it would be lent, has no {dtype.name}",
             "lend a copy in another dtype, `x.astype(tc.f32)`, or the bits, `x.view(tc.u8)` and `x.view(tc.u16)`",
             rule="dtype-mismatch",
         )
@@ -133,7 +174,11 @@ def from_dlpack(owner: Any) -> Tensor:
     if hasattr(owner, "__array_interface__"):
         values = np.asarray(owner)
     elif hasattr(owner, "__dlpack__"):
-        values = np.from_dlpack(owner)
+        try:
+            values = np.from_dlpack(owner)
+        except (BufferError, RuntimeError, TypeError) as error:
+            help = foreign_help(owner, "from_dlpack") or "copy it with `tc.asarray(...)`"
+            raise UsageError(f"this array cannot be borrowed: {error}", help) from None
     else:
         raise UsageError(
             f"a `{type(owner).__name__}` has neither `__dlpack__` nor `__array_interface__`",

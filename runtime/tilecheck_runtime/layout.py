@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from tilecheck.surface.dims import DimClass
 from tilecheck.surface.dtypes import DTYPES, DTypeClass
+from tilecheck.surface.elsewhere import dtype_name
 from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.regions import Region
+from tilecheck_runtime.sites import subject
 
 # Bytes of the widest element, and how many bytes an allocation may have at all.
 WIDEST, REACH = 8, 2**63 - 1
@@ -99,7 +102,8 @@ def ints(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
             )
         number = None if isinstance(value, bool) else index_of(value)
         if number is None:
-            raise UsageError(f"`{what}` wants ints, not {value!r}", rule="shape-mismatch")
+            help = f"round it: `{what}({int(value)})`" if isinstance(value, float) and isfinite(value) else None
+            raise UsageError(f"`{what}` wants ints, not {value!r}", help, rule="shape-mismatch")
         result.append(number)
     return tuple(result)
 
@@ -143,8 +147,9 @@ def as_dtype(dtype: Any) -> DTypeClass:
                 'turn them: `a.astype(a.dtype.newbyteorder("="))`',
                 rule="dtype-mismatch",
             )
-        known = ", ".join(DTYPES)
-        raise UsageError(f"{dtype!r} is no dtype of tensors", f"one of {known}", rule="dtype-mismatch")
+        ours = dtype_name(str(dtype))
+        help = f"one of {', '.join(DTYPES)}" if ours is None else f"write `tc.{ours}`"
+        raise UsageError(f"{dtype!r} is no dtype of tensors", help, rule="dtype-mismatch")
     return found
 
 
@@ -156,8 +161,18 @@ def array_of(values: Any) -> Array:
         )
     try:
         return np.asarray(values)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UsageError(f"these values are no array: {error}", "give every row the same length") from None
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        help = foreign_help(values, "asarray") or "give every row the same length"
+        raise UsageError(f"these values are no array: {error}", help) from None
+
+
+def foreign_help(owner: Any, function: str) -> str | None:
+    """The way out for an array of torch that it does not hand over by itself."""
+    if getattr(owner, "requires_grad", False):
+        return f"leave its gradient behind: `tc.{function}(a.detach())`"
+    if str(getattr(owner, "dtype", "")) == "torch.bfloat16":
+        return f"hand over its bits: `tc.{function}(a.view(torch.int16)).view(tc.bf16)`"
+    return None
 
 
 def numbers(values: Any, dtype: DTypeClass | None = None) -> Array:
@@ -227,11 +242,20 @@ def select(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, key: t
             index = None if isinstance(item, bool) else index_of(item)
             if index is None:
                 raise UsageError(
-                    f"subscript {item!r} on axis {axis} is neither an int nor a slice",
-                    "gather in a kernel, or index a copy: `x.numpy()[...]`",
+                    f"the subscript on axis {axis} is {_shown(item)}, neither an int nor a slice",
+                    f"gather in a kernel, or index a copy: `{subject('x').strip('`')}.numpy()[...]`",
                 )
             offset += _place(index, axis, extent) * stride
     return Layout(offset, tuple(kept_shape), tuple(kept_strides))
+
+
+def _shown(item: object) -> str:
+    """A subscript in a message: an array by its shape, anything else as it prints, cut where that is long."""
+    shape = getattr(item, "shape", None)
+    if shape is not None:
+        return f"an array of shape {tuple(shape)}"
+    text = repr(item)
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _place(index: int, axis: int, extent: int) -> int:
@@ -248,7 +272,10 @@ def _range(item: slice, axis: int, extent: int) -> tuple[int, int, int]:
     if start is None or stop is None or step is None:
         raise UsageError(f"the slice on axis {axis} has something else than ints: {item}")
     if step < 1:
-        raise UsageError(f"step {step} on axis {axis}, views only step forward", "reverse a copy in NumPy")
+        raise UsageError(
+            f"step {step} on axis {axis}, views only step forward",
+            f"reverse a copy: `{subject('x').strip('`')}.numpy()[::{step}]`",
+        )
     start, stop = (n + extent if n < 0 else n for n in (start, stop))
     if not 0 <= start <= stop <= extent:
         text = f"{item.start if item.start is not None else ''}:{item.stop if item.stop is not None else ''}"

@@ -303,6 +303,9 @@ def _missing(op: DeviceOp[Any], name: str) -> AttributeError:
     if hasattr(Running, name):
         way_out = "`op.run().wait()`, or `op.sync()`" if name == "wait" else f"`op.run().{name}`"
         return NoSuchAttribute(f"an op has no `{name}` before it runs", f"run it first: {way_out}")
+    if name == "numpy":
+        way_out = "run it first: `op.to_host().sync()`, and of a launch `op.first().to_host().sync()`"
+        return NoSuchAttribute("an op has no `numpy`, its tensor has", way_out)
     if hasattr(Tensor, name):
         return NoSuchAttribute(f"an op has no `{name}`, its tensor has", "run it first: `op.sync()` gives its value")
     return NoSuchAttribute(f"an op has no `{name}`", "`sync()` runs it and waits, `then(...)` goes on with its value")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Cast
-from tilecheck_runtime.errors import DroppedOpWarning
+from tilecheck_runtime.errors import DriverError, DroppedOpWarning
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.flights import Flight, Flow
 from tilecheck_runtime.grants import admit, enter, release, running
@@ -100,7 +100,11 @@ class InFlight(Running[R]):
         if not flight.past:
             if self._end is not None:
                 return super()._collect()
-            flight.flow.drain()
+            try:
+                flight.flow.drain()
+            except DriverError as error:
+                flight.end()
+                raise error.noticed(flight.holder) from None
         flight.release()
         return self._value
 

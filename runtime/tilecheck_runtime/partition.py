@@ -367,6 +367,8 @@ def _tile(tensor: Tensor, given: tuple[Any, ...]) -> tuple[int, ...]:
             )
         if size < 1:
             raise UsageError(
-                f"{subject()} has no elements to partition: its extent on axis {axis} is 0", rule="shape-mismatch"
+                f"{subject()} has no elements to partition: its extent on axis {axis} is 0",
+                f"nothing is to be done then: launch only `if {subject('z').strip('`')}.size:`",
+                rule="shape-mismatch",
             )
     return tile

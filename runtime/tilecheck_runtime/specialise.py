@@ -3,8 +3,9 @@
 A kernel is read and checked symbolically at its first call, checked again for each new set of extents, and compiled for
 each new key. The key holds whatever may change the generated code and nothing else: extents of Dims, dtypes, which axis
 lies contiguous, how strongly addresses and strides divide (powers of two up to 16, never more than is true of this very
-view), how strongly extents do (up to the largest tile, so that code for ragged edges can be left out), map shapes, and
-hints. Data, scalars, run-time extents, grids and numbers of blocks are not in it.
+view), how strongly extents do (up to the largest tile, so that code for ragged edges can be left out), which axes are one
+tile long where the kernel asks for the number of tiles (its loop is left out), map shapes, and hints. Data, scalars,
+run-time extents, grids and numbers of blocks are not in it.
 
 A kernel is read again when something it refers to changes: a module constant, a helper, a value of its closure. Each step
 is single flight: threads that ask for the same thing wait for one of them to do it, and a failure is forgotten.
@@ -18,7 +19,7 @@ import inspect
 import linecache
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
@@ -26,7 +27,8 @@ from typing import Any, Generic, TypeVar
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Diagnostic
 from tilecheck.frontend.tile import read_function
-from tilecheck.ir.kernel import Kernel, Unsupported
+from tilecheck.ir.kernel import Const, Kernel, OpCall, Unsupported, walk
+from tilecheck.ir.types import ViewType
 from tilecheck.report.text import plain
 from tilecheck.rules import RULES, rule_name
 from tilecheck.surface.dims import DimClass
@@ -86,7 +88,8 @@ class TensorKey:
     """What generated code may rely on about one tensor argument.
 
     `address` is the largest power of two, up to 16, that divides the address of the first element; `strides` (in
-    elements) likewise per axis, and `extents`, these up to the largest tile; `unit` is the axis whose neighbours lie side by side.
+    elements) likewise per axis, and `extents`, these up to the largest tile; `unit` is the axis whose neighbours lie side by
+    side. `single`: (axis, tile) where one tile covers the axis and the kernel asks how many do.
     """
 
     dtype: str
@@ -95,6 +98,7 @@ class TensorKey:
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     map_shape: tuple[int, ...] | None
+    single: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +112,39 @@ class Key:
 
 
 def key_of(
-    backend: Backend, arguments: Sequence[Argument], dims: Mapping[str, int], hints: Mapping[str, int] = NO_HINTS
+    backend: Backend,
+    arguments: Sequence[Argument],
+    dims: Mapping[str, int],
+    hints: Mapping[str, int] = NO_HINTS,
+    counted: Collection[tuple[str, int, int]] = (),
 ) -> Key:
-    """The key of a call."""
+    """The key of a call; `counted` as the function says."""
     largest = max((DIVISOR, *(1 << (size.bit_length() - 1) for size in dims.values())))
     return Key(
         backend.name,
         tuple(sorted(dims.items())),
-        tuple(tensor_key(a, largest) if isinstance(a, TensorArgument) else None for a in arguments),
+        tuple(tensor_key(a, largest, counted) if isinstance(a, TensorArgument) else None for a in arguments),
         tuple(sorted(hints.items())),
     )
 
 
-def tensor_key(argument: TensorArgument, largest: int = DIVISOR) -> TensorKey:
+def counted(report: TileReport) -> frozenset[tuple[str, int, int]]:
+    """Of what the kernel asks for the number of tiles, as (parameter, axis, tile)."""
+    found: set[tuple[str, int, int]] = set()
+    for node in walk(*report.kernel.body):
+        if isinstance(node, OpCall) and node.op == "num_tiles":
+            view, axis = report.types[node.args[0]], node.args[1]
+            if isinstance(view, ViewType) and isinstance(axis, Const) and isinstance(axis.value, int):
+                at = axis.value % len(view.shape)
+                tile = view.shape[at]
+                if isinstance(tile, int):
+                    found.add((view.array, view.permute[at], tile))
+    return frozenset(found)
+
+
+def tensor_key(
+    argument: TensorArgument, largest: int = DIVISOR, counted: Collection[tuple[str, int, int]] = ()
+) -> TensorKey:
     """The facts about one tensor argument, true of exactly the elements that it passes; extents divide by at most
     `largest`.
     """
@@ -136,6 +160,13 @@ def tensor_key(argument: TensorArgument, largest: int = DIVISOR) -> TensorKey:
         tuple(_divisor(n, largest) for n in layout.shape),
         tuple(_divisor(s) if layout.strides[axis] % width == 0 else 1 for axis, s in enumerate(strides)),
         None if argument.mapping is None else argument.mapping.shape,
+        tuple(
+            sorted(
+                (axis, tile)
+                for name, axis, tile in counted
+                if name == argument.param.name and 0 < layout.shape[axis] <= tile
+            )
+        ),
     )
 
 
@@ -219,10 +250,11 @@ class CheckedKernel:
         hints: Mapping[str, int] = NO_HINTS,
     ) -> Any:
         """The compiled kernel for these arguments."""
-        key = key_of(backend, arguments, dims, hints)
+        report = self.report(arguments, dims)
+        key = key_of(backend, arguments, dims, hints, counted(report))
         for listen in listeners:
-            listen(self.report(arguments, dims), key)
-        return self.programs.get(key, lambda: backend.compile(self.report(arguments, dims), key, dims))
+            listen(report, key)
+        return self.programs.get(key, lambda: backend.compile(report, key, dims))
 
 
 # Told of every specialisation that is asked for, compiled before or not; `export.py` listens.

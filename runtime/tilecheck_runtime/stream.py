@@ -6,6 +6,8 @@ whatever stream they are on, so the policy never decides whether a program is ri
 
     with tc.streams(tc.Single()):
         ...                          # everything in here on one stream, in order
+    with tc.streams(tc.Single(tc.Stream(torch.cuda.current_stream()))):
+        ...                          # in order with what torch does
 """
 
 from __future__ import annotations
@@ -40,10 +42,15 @@ class Settles(Protocol):
 
 
 class Stream:
-    """Work submitted to one stream runs in order. Any number may exist, at little cost."""
+    """Work submitted to one stream runs in order. Any number may exist, at little cost.
 
-    def __init__(self) -> None:
-        self._queue = default().stream()
+    `Stream(other)` is the stream `other` of torch, CuPy, numba or anything else that has `__cuda_stream__`, or the driver's
+    handle as an int: our work and that of the other library run in the order in which they were submitted. The other
+    library's use of our memory is not seen. Raises UsageError for what is no stream of this GPU.
+    """
+
+    def __init__(self, other: object = None) -> None:
+        self._queue = default().stream() if other is None else default().wrap(other)
         self._number = next(_numbers)
         self._executions: list[weakref.ref[Execution]] = []
         self._sweep_at = SWEEP

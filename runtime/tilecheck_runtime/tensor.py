@@ -21,6 +21,7 @@ import numpy as np
 from tilecheck.ops.row import OPS
 from tilecheck.surface import tensor as surface
 from tilecheck.surface.dtypes import DTypeClass
+from tilecheck.surface.elsewhere import ON_TENSORS, missing
 from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Array, Backend
 from tilecheck_runtime.elements import Elements
@@ -280,9 +281,9 @@ class Tensor(Unique, surface.Tensor):
         copy: bool | None = None,
     ) -> Any:
         """Lend the memory to another library; see `interop`."""
-        from tilecheck_runtime.interop import lend
+        from tilecheck_runtime.interop import dlpack
 
-        return lend(self, stream, max_version, dl_device, copy)
+        return dlpack(self, stream, max_version, dl_device, copy)
 
     # ---- for the rest of the runtime
 
@@ -365,11 +366,17 @@ def kernel_language(handle: object, name: str) -> Exception:
     row = OPS.get(name)
     kind = type(handle).__name__
     if row is None or not row.method_of:
-        return AttributeError(f"`{kind}` has no attribute `{name}`", name=name, obj=handle)
-    return UsageError(
-        f"`{name}` belongs to the kernel language and was called on a `{kind}` of the host",
-        "call it inside a function decorated with `@tc.kernel`",
-    )
+        help = ON_TENSORS.get(name)
+        if help is None and not isinstance(handle, Tensor) and name in vars(Tensor):
+            help = f"its tensor has it: `{{x}}.{name}`"
+        if help is not None:
+            whole = "" if isinstance(handle, Tensor) else ".unpartition()"
+            help = help.format(x=subject("x").strip("`") + whole)
+        return missing(f"`{kind}`", name, help, handle)
+    help = "call it inside a function decorated with `@tc.kernel`"
+    if isinstance(handle, Tensor) and hasattr(np.ndarray, name):
+        help = f"call it inside of a kernel, or on a copy: `{subject('x').strip('`')}.numpy().{name}(...)`"
+    return UsageError(f"`{name}` belongs to the kernel language and was called on a `{kind}` of the host", help)
 
 
 def from_host(values: Array, backend: Backend) -> Tensor:

@@ -16,8 +16,9 @@ import pytest
 
 from tests.gpu.harness import Array, Call, dtype_name, interpreted, with_numba, with_tile_ir
 from tests.gpu.recorded import on_cpu, programs, record
-from tests.op_kernels import CASES, Case
-from tests.test_numba_cuda_lowering import kernels, report_of, sizes_of
+from tests.op_case import Case
+from tests.op_kernels import CASES
+from tests.test_numba_cuda_lowering import kernels, report_of
 from tilecheck.surface.dtypes import DTYPES
 from tilecheck_runtime.backends.tile_ir.lower import NoLowering
 from tilecheck_runtime.driver import Device
@@ -49,7 +50,7 @@ def drawn(case: Case, dtype: str, shape: tuple[int, ...], rng: np.random.Generat
 
 def call_of(module: ModuleType, case: Case) -> Call:
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
-    sizes = sizes_of(case)
+    sizes = case.sizes
     out_shape = case.out_shape or case.shape
     tile = (sizes["BM"], sizes["BM2"] if case.op in ("mma", "matmul") else sizes["BN"])
     grid = (-(-out_shape[0] // tile[0]), -(-out_shape[1] // tile[1]), 1)
@@ -57,11 +58,7 @@ def call_of(module: ModuleType, case: Case) -> Call:
     tiles = {} if case.access == "Atomic" else {"z": tile}
     start = np.zeros if case.access == "Atomic" else np.ones
     arguments["z"] = start(out_shape, DTYPES[case.output].numpy())
-    shapes = [case.shape] * 3
-    if case.op == "mma":
-        shapes = [(128, 96), (96, 128)]
-    if case.op == "matmul":
-        shapes = [(128, 32), (32, 128)]
+    shapes = case.shapes or (case.shape,) * 3
     for name, dtype, shape in zip(("x", "y", "w"), case.inputs, shapes, strict=False):
         arguments[name] = drawn(case, dtype, shape, rng)
     if case.access == "Atomic":

@@ -1112,7 +1112,7 @@ def transpose_wrong(a, b):
     b[cuda.blockIdx.x * 16 + ty, cuda.blockIdx.y * 16 + tx] = s[tx, ty]
 
 
-# WRONG: race-free in-bounds barriers-uniform shared-initialised
+# WRONG: race-free in-bounds
 @cuda.jit
 def reshape(a):
     i = cuda.grid(1)
@@ -1120,7 +1120,7 @@ def reshape(a):
     b[i // 2] = i
 
 
-# WRONG: race-free in-bounds barriers-uniform shared-initialised
+# WRONG: race-free in-bounds
 @cuda.jit
 def ravel_view(a):
     i = cuda.grid(1)

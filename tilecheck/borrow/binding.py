@@ -17,12 +17,13 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.decisions import count_rounds, rebound
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Array, Items, Nothing, Table, Value, join
+from tilecheck.borrow.subscripts import subscript
+from tilecheck.borrow.values import NOTHING, Array, Items, Many, Nothing, Table, Value, grown, item_of, join
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind, Site, Touch, Var
+from tilecheck.ir.instructions import Kind, Site, Touch, Var
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -32,7 +33,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
     """`target = operand`, where `node` is the expression that `operand` was lowered from."""
     match target:
         case ir.Name(id=name):
-            low.emit(flow.Bind(low.renamed.get(name, name), low.object_of(operand, target), span=target.span))
+            low.emit(instructions.Bind(low.renamed.get(name, name), low.object_of(operand, target), span=target.span))
             low.set(target, operand.value)
             low.set_at[name] = max(low.loops, low.set_at.get(name, 0))
             rebound(low, name, node, target.span)
@@ -40,8 +41,10 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
             holder = low.expr(base)
             if holder.var is not None:
                 var = low.object_of(operand, target)
-                low.emit(flow.Put(holder.var, f".{name}", var, span=target.span))
+                low.emit(instructions.Put(holder.var, f".{name}", var, span=target.span))
             low.set(target, operand.value)
+        case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as name)):
+            bind(low, ir.Attr(owner, name, span=target.span), operand, node)
         case ir.Sub():
             _bind_item(low, target, operand, node)
         case ir.Display(items=items):
@@ -56,7 +59,7 @@ def bind(low: Expressions, target: ir.Expr, operand: Operand, node: ir.Expr) -> 
 def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr) -> None:
     holder = low.expr(target.base)
     if isinstance(holder.value, Array):
-        part = low.subscript(target, holder)
+        part = subscript(low, target, holder)
         low.look(part, target, Touch.WRITE)
         refuse_write(low, target.base, holder.value, "write", target.span)
         if operand.var is not None:
@@ -69,11 +72,14 @@ def _bind_item(low: Expressions, target: ir.Sub, operand: Operand, node: ir.Expr
     known = isinstance(target.index, ir.Const) and target.index.known
     if not known:
         low.look(holder, target.base, Touch.WRITE, spell(target))
+    if isinstance(target.base, ir.Attr) and target.base.name == "__dict__":
+        low.escape(holder, target.span)
     if operand.var is not None:
         field = f"[{target.index.value!r}]" if isinstance(target.index, ir.Const) and known else None
-        low.emit(flow.Put(holder.var, field, operand.var, span=target.span))
-    if isinstance(holder.value, Table):
-        low.set(target.base, NOTHING)
+        low.emit(instructions.Put(holder.var, field, operand.var, span=target.span))
+    if isinstance(holder.value, Table) or (isinstance(holder.value, Items | Many) and not known):
+        keyed = isinstance(holder.value, Table) or (isinstance(holder.value, Many) and holder.value.keyed)
+        low.set(target.base, NOTHING if known else grown(holder.value, operand.value, keyed))
     low.set(target, operand.value)
 
 
@@ -91,13 +97,13 @@ def _unpack(low: Expressions, items: tuple[ir.Expr, ...], operand: Operand, node
             bind(low, item, Operand(None), node)
         return
     for at, item in enumerate(items):
-        value = values[at] if values else NOTHING
+        value = values[at] if values else item_of(operand.value, at) if isinstance(operand.value, Many) else NOTHING
         if operand.var is None:
             bind(low, item, Operand(None, value), node)
             continue
         var = low.temp()
         site = Site(Kind.OTHER, spell(item), item.span)
-        low.emit(flow.Get(var, operand.var, f"[{at}]", site, span=item.span))
+        low.emit(instructions.Get(var, operand.var, f"[{at}]", site, span=item.span))
         bind(low, item, Operand(var, value), node)
 
 
@@ -156,14 +162,19 @@ def iterate(
             if orelse is not None:
                 orelse()
             return
+    first = ""
+    if isinstance(operand.value, Many) and not operand.value.keyed and operand.var is not None:
+        # Of the arrays in it the first round gets one that stands for all, the others nobody knows which.
+        element = _element(low, target, operand.var, instructions.ANY, operand.value.of)
+        first = element.var or ""
     known = operand.value.values if isinstance(operand.value, Items) and operand.var is None else ()
     every = reduce(join, known) if known else NOTHING
     container = operand.var if even and isinstance(operand.value, Nothing | Items) else None
     if container is not None:
         # That all elements were moved before is still true in the loop.
-        former = _element(low, target, container, flow.ANY, NOTHING)
+        former = _element(low, target, container, instructions.ANY, NOTHING)
         low.escape(operand, source.span)
-        low.emit(flow.Put(container, flow.ANY, low.object_of(former, target), span=source.span))
+        low.emit(instructions.Put(container, instructions.ANY, low.object_of(former, target), span=source.span))
     else:
         low.escape(operand, source.span)
     # What the last round made of its element; nothing is known of it if there was no round.
@@ -172,15 +183,21 @@ def iterate(
     begin = count_rounds(low, target, source)
 
     def once() -> None:
+        if first and isinstance(operand.value, Many):
+            bind(low, target, Operand(first, operand.value.of), source)
+            site = Site(Kind.OTHER, spell(target), target.span)
+            low.emit(instructions.Make(first, site, span=target.span))
+            body()
+            return
         if container is None or not isinstance(target, ir.Name):
             bind(low, target, Operand(None, every), source)
             if begin is not None:
                 begin()
             body()
             return
-        bind(low, target, _element(low, target, container, flow.ANY, NOTHING), source)
+        bind(low, target, _element(low, target, container, instructions.ANY, NOTHING), source)
         body()
-        low.emit(flow.Bind(each, low.renamed.get(target.id, target.id), span=target.span))
+        low.emit(instructions.Bind(each, low.renamed.get(target.id, target.id), span=target.span))
 
     def loop() -> None:
         low.loops += 1
@@ -194,12 +211,12 @@ def iterate(
     loop()
     low.assume(before)
     if container is not None and isinstance(target, ir.Name):
-        low.emit(flow.Put(container, flow.ANY, each, span=span))
+        low.emit(instructions.Put(container, instructions.ANY, each, span=span))
 
 
 def _element(low: Expressions, target: ir.Expr, container: Var, field: str, value: Value) -> Operand:
     var = low.temp()
-    low.emit(flow.Get(var, container, field, Site(Kind.OTHER, spell(target), target.span), span=target.span))
+    low.emit(instructions.Get(var, container, field, Site(Kind.OTHER, spell(target), target.span), span=target.span))
     return Operand(var, value)
 
 

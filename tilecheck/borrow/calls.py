@@ -17,7 +17,7 @@ from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
 from tilecheck.borrow.launching import call_function, call_kernel
-from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend
+from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to, made_of_lent
 from tilecheck.borrow.methods import build, lower_method
 from tilecheck.borrow.numpy_writes import written
 from tilecheck.borrow.objects import call_method, construct, field_of
@@ -35,6 +35,7 @@ from tilecheck.borrow.values import (
     Items,
     KernelValue,
     Launcher,
+    Many,
     Nothing,
     Number,
     Op,
@@ -43,10 +44,19 @@ from tilecheck.borrow.values import (
     Thing,
     Value,
 )
-from tilecheck.borrow.vocabulary import CALLERS, HANDED_ON, HARMLESS, LOOKS, PRINTS, TENSOR_MAKERS, canonical
-from tilecheck.ir import flow
+from tilecheck.borrow.vocabulary import (
+    CALLERS,
+    HANDED_ON,
+    HARMLESS,
+    LOOKS,
+    PRINTS,
+    READ_EACH,
+    TENSOR_MAKERS,
+    canonical,
+)
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Kind, Site, Touch
 from tilecheck.ir.kernel import Access
 from tilecheck.surface.dtypes import DTYPES
 
@@ -56,14 +66,25 @@ if TYPE_CHECKING:
 
 def lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     """Lower `node`; `name` is what the user calls its result."""
+    if isinstance(node.func, ir.Attr) and node.func.name.startswith("assert"):
+        with low.asserted():
+            return _lower_call(low, node, name)
+    return _lower_call(low, node, name)
+
+
+def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
         back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
         return back or _make_tensor(low, node, name or spell(node), full)
-    if full in BORROWERS and (lent := lend(low, node, full)) is not None:
+    inner = lent_to(node)
+    if (full in BORROWERS or inner is not node) and (lent := lend(low, inner, full or "")) is not None:
         return lent
     if full is not None and full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node)
+    again = made_of_lent(low, node)
+    if again is not None:
+        return again
     found = plain.function(low, node, full, name)
     if found is not None:
         return found
@@ -159,7 +180,7 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
     if again is not None:
         return again
     calls = full in CALLERS or any(isinstance(arg.value, ir.Lambda) for arg in node.args)
-    touch = Touch.LOOK if full in LOOKS else Touch.READ
+    touch = Touch.LOOK if full in LOOKS else Touch.EACH if full.startswith(READ_EACH) else Touch.READ
     outputs = written(node, full) if full.startswith("numpy.") else []
     for output in outputs:
         low.look(low.expr(output), output, Touch.WRITE, spell(node))
@@ -175,7 +196,7 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
         if calls or full in HANDED_ON:
             low.escape(operand, arg.span)
     if calls:
-        low.emit(flow.Clobber(span=node.span))
+        low.emit(instructions.Clobber(span=node.span))
     if full == "builtins.range":
         return Operand(None)
     found = low.number(node)
@@ -189,16 +210,16 @@ def _unknown(low: Expressions, node: ir.Call, receiver: Operand | None) -> Opera
     for arg in node.args:
         operand = low.expr(arg.value)
         low.escape(operand, arg.span)
-        if isinstance(operand.value, Items | Table):
+        if isinstance(operand.value, Items | Table | Many):
             low.set(arg.value, NOTHING)
     if receiver is not None:
         low.escape(receiver, node.span)
-        if isinstance(receiver.value, Items | Table) and isinstance(node.func, ir.Attr):
+        if isinstance(receiver.value, Items | Table | Many) and isinstance(node.func, ir.Attr):
             low.set(node.func.base, NOTHING)
         asserts = isinstance(node.func, ir.Attr) and node.func.name.startswith("assert")
         if asserts:
             return Operand(None)
-    low.emit(flow.Clobber(span=node.span))
+    low.emit(instructions.Clobber(span=node.span))
     return Operand(low.make(Kind.OTHER, spell(node), node.span), Nothing(node))
 
 
@@ -292,16 +313,16 @@ def _check_copy(low: Expressions, node: ir.Call, values: list[Value]) -> None:
         low.fault("dtype-mismatch", message, node.span, f"convert the source: `astype(tc.{target.dtype})`")
 
 
-def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
+def _uses(low: Expressions, node: ir.Call, holds: tuple[Hold, ...]) -> tuple[instructions.Use, ...]:
     return _uses_of(arguments(low, node), holds)
 
 
-def _uses_of(given: list[tuple[ir.Arg, Operand]], holds: tuple[Hold, ...]) -> tuple[flow.Use, ...]:
-    uses: list[flow.Use] = []
+def _uses_of(given: list[tuple[ir.Arg, Operand]], holds: tuple[Hold, ...]) -> tuple[instructions.Use, ...]:
+    uses: list[instructions.Use] = []
     for (arg, operand), hold in zip(given, holds, strict=False):
         if operand.var is not None:
             param = "source" if hold is Hold.SHARED else "target"
-            uses.append(flow.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
+            uses.append(instructions.Use(operand.var, hold, arg.span, spell(arg.value), arg.name or param))
     return tuple(uses)
 
 
@@ -309,7 +330,7 @@ def _zip(low: Expressions, node: ir.Call) -> Operand:
     operands = arguments(low, node)
     var = low.temp()
     srcs = tuple(operand.var for _, operand in operands if operand.var is not None)
-    low.emit(flow.Combine(var, Site(Kind.OP, spell(node), node.span, low.scope), srcs, span=node.span))
+    low.emit(instructions.Combine(var, Site(Kind.OP, spell(node), node.span, low.scope), srcs, span=node.span))
     return Operand(var, Op())
 
 
@@ -327,13 +348,15 @@ def _pass_on(low: Expressions, node: ir.Call) -> Operand:
     var = low.make(Kind.OTHER, spell(node), node.span)
     for at, (arg, operand) in enumerate(operands):
         if operand.var is not None and not arg.star:
-            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            low.emit(instructions.Put(var, f"[{at}]", operand.var, span=arg.span))
         elif operand.var is not None:
             low.escape(operand, arg.span)
     return Operand(var)
 
 
 def _stream(low: Expressions, node: ir.Call) -> Operand:
+    for arg in node.args:
+        low.expr(arg.value)
     return Operand(low.make(Kind.STREAM, spell(node), node.span), Handle("stream"))
 
 
@@ -360,9 +383,9 @@ def _partial(low: Expressions, node: ir.Call) -> Operand:
     for at, arg in enumerate(node.args[1:]):
         operand = low.expr(arg.value)
         if operand.var is not None:
-            low.emit(flow.Put(var, f"[{at}]", operand.var, span=arg.span))
+            low.emit(instructions.Put(var, f"[{at}]", operand.var, span=arg.span))
             kept = low.temp()
-            low.emit(flow.Bind(kept, operand.var, span=arg.span))
+            low.emit(instructions.Bind(kept, operand.var, span=arg.span))
             operand = Operand(kept, operand.value)
         given.append(Given(arg.name, arg.value, operand.var, operand.value))
     if any(arg.star for arg in node.args) or not isinstance(known, KernelValue | Callee):

@@ -17,9 +17,9 @@ from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value
 from tilecheck.borrow.vocabulary import canonical
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind, Site
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Kind, Site
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -51,7 +51,7 @@ def _taken(low: Expressions, operand: Operand, field: str, value: Value, node: i
         return Operand(None, value)
     var = low.temp()
     site = Site(Kind.OTHER, f"{spell(node)}{field}", node.span)
-    low.emit(flow.Get(var, operand.var, field, site, span=node.span))
+    low.emit(instructions.Get(var, operand.var, field, site, span=node.span))
     return Operand(var, value)
 
 
@@ -97,7 +97,7 @@ def display(low: Expressions, node: ir.Display) -> Operand:
 def _put(low: Expressions, node: ir.Expr, var: str, parts: list[tuple[str | None, Operand]]) -> None:
     for field, part in parts:
         if part.var is not None:
-            low.emit(flow.Put(var, field, part.var, span=node.span))
+            low.emit(instructions.Put(var, field, part.var, span=node.span))
 
 
 def _dict(low: Expressions, node: ir.Display) -> Operand:

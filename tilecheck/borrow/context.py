@@ -24,9 +24,10 @@ from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing,
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Block, Instr, Kind, Site, Touch, Var
+from tilecheck.ir import instructions
+from tilecheck.ir.flow import Block
+from tilecheck.ir.instructions import Instr, Kind, Site, Touch, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The body of `called` as a part of the caller: see `Context`."""
+    """The body of `called` as a part of the caller, `by` a call in it: see `Context`."""
 
     called: ir.Lambda | ir.Function
     at: Span
     renamed: dict[str, Var]
     called_as: tuple[str, str] | None = None
+    by: Span | None = None
 
 
 Where = Literal["", "then", "scope"]
@@ -62,11 +64,11 @@ class Context:
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
     variable; inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
     functions around, and `at` is the call; `called_as` is what the user calls a result of it, and the call as written,
-    None in a lambda; `called` are all functions that were read like that.
+    None in a lambda; `inside` is the call in the outermost of them by which the ones further in are read; `called` are all functions that were read like that.
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
     says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
-    `unread` is the expression being read if nobody uses what it gives.
+    `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
     """
 
     program: Program
@@ -82,6 +84,7 @@ class Context:
     inlined: tuple[ir.Lambda | ir.Function, ...] = ()
     at: Span | None = None
     called_as: tuple[str, str] | None = None
+    inside: Span | None = None
     called: set[ir.Lambda | ir.Function] = field(default_factory=set)
     on_host: bool = False
     called_back: set[ir.Expr] = field(default_factory=set)
@@ -98,6 +101,7 @@ class Context:
     is_given: Callable[[ir.Attr], bool] = lambda _: True
     bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
     unread: ir.Expr | None = None
+    asserting: bool = False
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions
@@ -110,30 +114,35 @@ class Context:
         if self.called_as is None:
             return replace(instr, span=at)
         result, call = self.called_as
-        changed: dict[str, Any] = {"span": at, "inner": instr.inner or instr.span}
+        inner = instr.inner or self.inside or instr.span
+        changed: dict[str, Any] = {"span": at, "inner": inner}
         site: Site | None = getattr(instr, "site", None)
         if site is not None:
             name = call if site.kind in (Kind.OP, Kind.SHARED_OP, Kind.RUNNING, Kind.JOB) else result
-            changed["site"] = Site(site.kind, name, at, site.scope, site.in_async, site.inner or site.span)
-        if isinstance(instr, flow.Build | flow.Lend | flow.Enqueue):
+            changed["site"] = Site(
+                site.kind, name, at, site.scope, site.in_async, site.inner or self.inside or site.span
+            )
+        if isinstance(instr, instructions.Build | instructions.Lend | instructions.Enqueue):
             changed["uses"] = tuple(replace(use, span=at) for use in instr.uses)
-        if isinstance(instr, flow.Lend):
+        if isinstance(instr, instructions.Lend):
             changed["given"] = tuple(replace(use, span=at) for use in instr.given)
         return replace(instr, **changed)
 
     @contextmanager
     def reading(self, part: Reading) -> Iterator[None]:
         """Read the body of a function at a call of it."""
-        outer = (self.renamed, self.inlined, self.at, self.called_as)
+        outer = (self.renamed, self.inlined, self.at, self.called_as, self.inside)
         asked = self.conditions
         self.conditions = Conditions()
         if isinstance(part.called, ir.Function):
             self.conditions = replace(self.program.conditions(part.called), reading=f"{self.temp()} ")
+        if self.called_as is not None and self.inside is None:
+            self.inside = part.by
         self.renamed, self.at, self.called_as = part.renamed, part.at, part.called_as
         self.inlined = (*self.inlined, part.called)
         self.called.add(part.called)
         yield
-        self.renamed, self.inlined, self.at, self.called_as = outer
+        self.renamed, self.inlined, self.at, self.called_as, self.inside = outer
         self.conditions = asked
 
     def temp(self) -> Var:
@@ -146,7 +155,7 @@ class Context:
     def make(self, kind: Kind, name: str, span: Span) -> Var:
         """A variable that names a new object."""
         var = self.temp()
-        self.emit(flow.Make(var, Site(kind, name, span), span=span))
+        self.emit(instructions.Make(var, Site(kind, name, span), span=span))
         return var
 
     def object_of(self, operand: Operand, node: ir.Expr) -> Var:
@@ -158,11 +167,18 @@ class Context:
     def look(self, operand: Operand, node: ir.Expr, touch: Touch = Touch.LOOK, by: str | None = None) -> None:
         """Host code uses `operand`, as `node` says."""
         if operand.var is not None:
-            self.emit(flow.Access(operand.var, touch, by or spell(node), span=node.span))
+            self.emit(instructions.Access(operand.var, touch, by or spell(node), span=node.span))
 
     def escape(self, operand: Operand, span: Span) -> None:
         if operand.var is not None:
-            self.emit(flow.Escape(operand.var, span=span))
+            self.emit(instructions.Escape(operand.var, span=span))
+
+    @contextmanager
+    def asserted(self) -> Iterator[None]:
+        """What is read inside is read to be tested."""
+        outer, self.asserting = self.asserting, True
+        yield
+        self.asserting = outer
 
     @contextmanager
     def gather(self) -> Iterator[list[Instr]]:

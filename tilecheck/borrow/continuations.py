@@ -16,9 +16,9 @@ from tilecheck.borrow.inline import may_be_read, read_body
 from tilecheck.borrow.repeats import start
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Array, Closure, Op, Pieces
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Kind
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -53,7 +53,7 @@ def _continue(low: Expressions, node: ir.Call | ir.Await, op: Op, running: Opera
         if isinstance(result.value, Op) and result.var is not None and running.var is not None:
             later = start(low, node, result.var, name)
             if later.var is not None:
-                low.emit(flow.Put(running.var, None, later.var, span=node.span))
+                low.emit(instructions.Put(running.var, None, later.var, span=node.span))
             _continue(low, node, result.value, running, name)
 
 

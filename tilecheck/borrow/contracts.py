@@ -151,6 +151,15 @@ def is_device_function(function: ir.Function) -> bool:
     return canonical(target) == "numba.cuda.jit" and _device(decorator) is True
 
 
+_OF_KERNELS = frozenset(f"tilecheck.{name}" for name in ("Tile", "View", "SubTiles"))
+
+
+def takes_tiles(function: ir.Function) -> bool:
+    """Whether the signature of `function` has types that only kernels have values of: it is a helper of tile kernels."""
+    annotations = (function.returns, *(param.annotation for param in function.params))
+    return any(canonical(a.base if isinstance(a, ir.Sub) else a) in _OF_KERNELS for a in annotations if a)
+
+
 def _block(function: ir.Function) -> tuple[int, ...] | None:
     for decorator in function.decorators:
         if isinstance(decorator, ir.Call) and canonical(decorator.func) == "tilecheck.simt":

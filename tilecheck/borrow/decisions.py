@@ -1,7 +1,7 @@
 """Tests of one function that ask the same come out alike, as long as nothing that they ask about is set in between.
 
 A *condition* is a test in one spelling (`not a`, `a is not None` and `b > a` are the conditions `a`, `a is None` and
-`a < b`, turned round where they must be). `decide` lowers the outcome of a test as a `flow.Decide`, which ends the paths
+`a < b`, turned round where they must be). `decide` lowers the outcome of a test as a `instructions.Decide`, which ends the paths
 on which the same condition came out the other way before; `rebound` forgets what was decided when a variable is set, and
 decides anew what a constant decides.
 
@@ -24,7 +24,7 @@ from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.values import Number
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def decide(low: Expressions, test: ir.Expr, holds: bool) -> None:
     """`test`, which is neither `not` nor a part of a longer one, came out as `holds`."""
     found = condition(test, low.conditions.shifting)
     if found is not None and found.key in low.conditions.keys:
-        low.emit(flow.Decide(low.conditions.reading + found.key, found.holds is holds, span=test.span))
+        low.emit(instructions.Decide(low.conditions.reading + found.key, found.holds is holds, span=test.span))
 
 
 def worth_deciding(low: Expressions, test: ir.Expr) -> bool:
@@ -171,11 +171,11 @@ def rebound(low: Expressions, name: str, value: ir.Expr, span: Span) -> None:
     """The variable `name` was set to `value`."""
     for one in low.conditions.about.get(name, ()):
         key = low.conditions.reading + one.key
-        low.emit(flow.Forget(key, span=span))
+        low.emit(instructions.Forget(key, span=span))
         # What a call returns is known only where its body is.
         outcome = _outcome(low, one.test) if not isinstance(value, ir.Call) else None
         if outcome is not None:
-            low.emit(flow.Decide(key, one.holds is outcome, span=span))
+            low.emit(instructions.Decide(key, one.holds is outcome, span=span))
 
 
 def count_rounds(low: Expressions, target: ir.Expr, source: ir.Expr) -> Callable[[], None] | None:
@@ -192,16 +192,16 @@ def count_rounds(low: Expressions, target: ir.Expr, source: ir.Expr) -> Callable
     if not told:
         return None
     marker, span = f"{low.temp()} first round", target.span
-    low.emit(flow.Forget(marker, span=span))
-    low.emit(flow.Decide(marker, True, span=span))
+    low.emit(instructions.Forget(marker, span=span))
+    low.emit(instructions.Decide(marker, True, span=span))
 
     def arm(is_first: bool) -> None:
-        low.emit(flow.Decide(marker, is_first, span=span))
+        low.emit(instructions.Decide(marker, is_first, span=span))
         for one in told:
             outcome = (first if is_first else other)[one]
-            low.emit(flow.Decide(low.conditions.reading + one.key, one.holds is outcome, span=span))
-        low.emit(flow.Forget(marker, span=span))
-        low.emit(flow.Decide(marker, False, span=span))
+            low.emit(instructions.Decide(low.conditions.reading + one.key, one.holds is outcome, span=span))
+        low.emit(instructions.Forget(marker, span=span))
+        low.emit(instructions.Decide(marker, False, span=span))
 
     def begin() -> None:
         arms = low.block_of(lambda: arm(True)), low.block_of(lambda: arm(False))

@@ -31,6 +31,7 @@ from tilecheck.borrow.loans import (
     bound_owner,
     bound_views,
     clash,
+    contents,
     has_bag,
     held_by_work,
     held_loans,
@@ -44,8 +45,8 @@ from tilecheck.borrow.loans import (
 from tilecheck.borrow.order import started, waited_for, waited_stream
 from tilecheck.borrow.places import cut, reshaped, sliced
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Hold, Instr, Kind, Region, Site, Touch, Use, Var
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.instructions import Hold, Instr, Kind, Region, Site, Touch, Use, Var
 
 
 class Effects:
@@ -103,33 +104,33 @@ class Effects:
         """Change `state` by `instr`; `live` are the variables that are read after it."""
         self._inner = instr.inner
         match instr:
-            case flow.Make(into=into, site=site):
+            case instructions.Make(into=into, site=site):
                 state.names[into] = state.fresh(site)
-            case flow.Bind(into=into, src=src):
+            case instructions.Bind(into=into, src=src):
                 state.names[into] = self.named(state, src, instr.span)
                 self._entitle(state, into, state.names[into])
                 if into in self.captured:
                     # A nested function may run it, whenever that is called.
                     self._show(state, state.names[into])
-            case flow.Unbind(var=var):
+            case instructions.Unbind(var=var):
                 obj = state.names.pop(var, None)
                 if obj is not None:
                     self._show(state, obj)
-            case flow.Put() | flow.Get() | flow.Escape() | flow.Clobber():
+            case instructions.Put() | instructions.Get() | instructions.Escape() | instructions.Clobber():
                 self._places(instr, state)
-            case flow.Borrow():
+            case instructions.Borrow():
                 self._borrow(instr, state, live)
-            case flow.Move():
+            case instructions.Move():
                 self._move(instr, state, live)
-            case flow.Access():
+            case instructions.Access():
                 self._access(instr, state, live)
-            case flow.Build(into=into, site=site, uses=uses, callee=callee):
+            case instructions.Build(into=into, site=site, uses=uses, callee=callee):
                 self._check_uses(uses, state, live, callee)
                 op = self._hold(uses, state, site)
                 state.names[into] = op
                 state.phase[op] = Phase.BUILT
                 self.built.setdefault(site)
-            case flow.Lend(uses=uses, callee=callee, into=into, site=lent):
+            case instructions.Lend(uses=uses, callee=callee, into=into, site=lent):
                 self._check_uses(uses, state, live, callee)
                 for taken in instr.given:
                     obj = self.named(state, taken.src, taken.span)
@@ -139,14 +140,14 @@ class Effects:
                     state.names[into] = self._hold(uses, state, lent)
                     if instr.lent:
                         state.phase[state.names[into]] = Phase.LENT
-            case flow.Combine() | flow.Start() | flow.Finish():
+            case instructions.Combine() | instructions.Start() | instructions.Finish():
                 self._run(instr, state)
-            case flow.Capture() | flow.Seal() | flow.Replay():
+            case instructions.Capture() | instructions.Seal() | instructions.Replay():
                 self._graph(instr, state)
-            case flow.Enqueue(uses=uses):
+            case instructions.Enqueue(uses=uses):
                 self._foreign(instr, state, live)
                 self.jobs.apply(instr, state, {use.src: self.named(state, use.src, use.span) for use in uses})
-            case flow.Leave(value=value):
+            case instructions.Leave(value=value):
                 if value is not None:
                     obj = self.named(state, value, instr.span)
                     self._check_moved(state, obj, instr.span, value)
@@ -154,7 +155,7 @@ class Effects:
                     self._escape(state, obj)
                 else:
                     self.jobs.leave(state, None, instr.span)
-            case flow.SyncStream(stream=str() as var):
+            case instructions.SyncStream(stream=str() as var):
                 waited_stream(state, self.named(state, var, instr.span))
                 self.jobs.apply(instr, state, {})
             case _:
@@ -164,41 +165,46 @@ class Effects:
 
     def _places(self, instr: Instr, state: State) -> None:
         match instr:
-            case flow.Put(base=base, field=field, src=src):
+            case instructions.Put(base=base, field=field, src=src):
                 holder = self.named(state, base, instr.span)
                 item = self.named(state, src, instr.span)
                 if field is None:
+                    self.jobs.collected(state, holder, item)
                     state.bag.add((holder, item))
                 else:
                     state.slots[(holder, field)] = item
                     self._entitle(state, f"{base}{field}", item)
                 if holder[0].kind is not Kind.CONTAINER or holder in state.kept:
                     self._show(state, item)
-            case flow.Get(into=into, base=base, field=field, site=site):
+            case instructions.Get(into=into, base=base, field=field, site=site):
                 holder = self.named(state, base, instr.span)
                 if (holder, field) not in state.slots and field.startswith("[") and has_bag(state, holder):
                     # It may be any of what was put there.
+                    filled = self.jobs.filled(state, holder)
+                    if filled is not None:
+                        state.names[into] = filled
+                        return
                     self._escape(state, holder)
-                each = state.slots.get((holder, flow.ANY))
-                if field != flow.ANY and (holder, field) in state.slots:
+                each = state.slots.get((holder, instructions.ANY))
+                if field != instructions.ANY and (holder, field) in state.slots:
                     state.names[into] = state.slots[(holder, field)]
-                elif each is not None and field[0] in f"[{flow.ANY}" and held_by_work(state, each):
+                elif each is not None and field[0] in f"[{instructions.ANY}" and held_by_work(state, each):
                     # What was done to every element was done to this one.
                     state.names[into] = each
                 else:
                     item = state.fresh(site)
                     holder = self.named(state, base, instr.span)
-                    each = state.slots.get((holder, flow.ANY))
+                    each = state.slots.get((holder, instructions.ANY))
                     if each is not None and field.startswith("[") and (move := move_of(state, each)) is not None:
                         state.moved[item] = move
-                    if field != flow.ANY:
+                    if field != instructions.ANY:
                         state.slots[(holder, field)] = item
                     state.names[into] = item
-            case flow.Escape(src=src):
+            case instructions.Escape(src=src):
                 obj = self.named(state, src, instr.span)
                 self._check_moved(state, obj, instr.span, src)
                 self._escape(state, obj)
-            case flow.Clobber():
+            case instructions.Clobber():
                 for var in self.captured & state.names.keys():
                     self._escape(state, state.names[var])
                 for var in self.outer & state.names.keys():
@@ -237,11 +243,11 @@ class Effects:
             self.report(Broken(Break.TAKEN, span, site.name, by, move.span))
             return True
         place = self.titles.get(site, site.name)
-        how, param = (move.by, move.param) if isinstance(move, flow.Move) else ("", "")
+        how, param = (move.by, move.param) if isinstance(move, instructions.Move) else ("", "")
         self.report(Broken(Break.MOVED, span, place, by, move.span, how, param))
         return True
 
-    def _borrow(self, instr: flow.Borrow, state: State, live: Live) -> None:
+    def _borrow(self, instr: instructions.Borrow, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
         moved = self._check_moved(state, obj, instr.span, instr.site.name)
         part = _part(instr, region(state, obj))
@@ -259,7 +265,7 @@ class Effects:
         state.names[instr.into] = child
         state.parent[child] = Parent(parent, instr.hold, _part(instr, region(state, parent)))
 
-    def _move(self, instr: flow.Move, state: State, live: Live) -> None:
+    def _move(self, instr: instructions.Move, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
         if self._check_moved(state, obj, instr.span, instr.by):
             return
@@ -281,16 +287,20 @@ class Effects:
         for at in lineage(state, obj):
             state.moved[at] = instr
 
-    def _access(self, instr: flow.Access, state: State, live: Live) -> None:
+    def _access(self, instr: instructions.Access, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
-        self._show(state, obj)
-        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch is Touch.LOOK:
+        # To read an op (its grid, whether it is there) runs nothing.
+        if obj[0].kind not in _OPS or instr.touch is Touch.ASK:
+            self._show(state, obj)
+        if self._check_moved(state, obj, instr.span, instr.by) or instr.touch in (Touch.LOOK, Touch.ASK):
             self.jobs.owner(state, obj, instr.span, instr.by)
             return
         writes = instr.touch is Touch.WRITE
-        self._host(state, live, obj, instr.span, instr.by, writes)
-        self.jobs.owner(state, obj, instr.span, instr.by)
-        self.jobs.access(state, obj, instr.span, instr.by, writes)
+        for each in contents(state, obj) if instr.touch is Touch.EACH else (obj,):
+            if each == obj or not self._check_moved(state, each, instr.span, instr.by):
+                self._host(state, live, each, instr.span, instr.by, writes)
+                self.jobs.owner(state, each, instr.span, instr.by)
+                self.jobs.access(state, each, instr.span, instr.by, writes)
 
     def _host(self, state: State, live: Live, obj: Obj, span: Span, by: str, writes: bool) -> None:
         """The host, or a foreign library, reads or writes `obj`."""
@@ -303,7 +313,7 @@ class Effects:
                 kind = Break.BUILT if loan.phase is Phase.BUILT else Break.RUNNING
                 self._blame(kind, state, span, place, by, loan, writes)
 
-    def _foreign(self, instr: flow.Enqueue, state: State, live: Live) -> None:
+    def _foreign(self, instr: instructions.Enqueue, state: State, live: Live) -> None:
         for use in instr.uses:
             obj = self.named(state, use.src, use.span)
             self.jobs.owner(state, obj, use.span, use.text)
@@ -384,7 +394,7 @@ class Effects:
 
     def _run(self, instr: Instr, state: State) -> None:
         match instr:
-            case flow.Combine(into=into, site=site, srcs=srcs, kept=kept):
+            case instructions.Combine(into=into, site=site, srcs=srcs, kept=kept):
                 whole = state.fresh(site)
                 if self._hand_over(state, whole, srcs, instr):
                     state.phase[whole] = Phase.BUILT
@@ -392,13 +402,13 @@ class Effects:
                     if kept:
                         self.used.add(site)
                 state.names[into] = whole
-            case flow.Start(into=into, site=site, src=src, stream=stream, repeats=repeats):
+            case instructions.Start(into=into, site=site, src=src, stream=stream, repeats=repeats):
                 running = state.fresh(site)
                 if self._hand_over(state, running, (src,), instr):
                     state.phase[running] = Phase.REPEATING if repeats else Phase.RUNNING
                     started(state, running, self._stream(state, stream, instr.span))
                 state.names[into] = running
-            case flow.Finish(src=src, stream=stream):
+            case instructions.Finish(src=src, stream=stream):
                 self._spend(state, self.named(state, src, instr.span), src, instr)
                 ended = inside(state, self.named(state, src, instr.span))
                 self.used.update(obj[0] for obj in ended)
@@ -406,11 +416,11 @@ class Effects:
 
     def _graph(self, instr: Instr, state: State) -> None:
         match instr:
-            case flow.Capture(graph=graph, src=src):
+            case instructions.Capture(graph=graph, src=src):
                 self._hand_over(state, self.named(state, graph, instr.span), (src,), instr)
-            case flow.Seal(graph=graph):
+            case instructions.Seal(graph=graph):
                 state.phase[self.named(state, graph, instr.span)] = Phase.CAPTURED
-            case flow.Replay(into=into, site=site, graph=graph, prepared=prepared):
+            case instructions.Replay(into=into, site=site, graph=graph, prepared=prepared):
                 op = state.fresh(site)
                 holder = self.named(state, graph, instr.span)
                 state.held |= {(op, target, use) for at, target, use in state.held if at == holder}
@@ -427,8 +437,8 @@ class Effects:
         if op in state.spent:
             at = state.spent[op]
             name = self._called(state, op) if called[0] == "%" else called
-            ended = at.ends if isinstance(at, flow.Finish) else None
-            how = ended or ("joined" if isinstance(at, flow.Combine) else "run")
+            ended = at.ends if isinstance(at, instructions.Finish) else None
+            how = ended or ("joined" if isinstance(at, instructions.Combine) else "run")
             self.report(Broken(Break.SPENT, instr.span, name, how, at.span))
         elif state.phase.get(op) is Phase.BUILT and op[0].kind is Kind.OP:
             state.spent[op] = instr
@@ -455,6 +465,8 @@ def _begun(loan: Loan) -> tuple[Span, str, str, int]:
     return loan.origin, loan.param, loan.holder[0].name, loan.holder[1]
 
 
+_OPS = (Kind.OP, Kind.SHARED_OP)
+
 _MOVED = {
     Phase.BUILT: Break.MOVED_BUILT,
     Phase.LENT: Break.LENT,
@@ -464,7 +476,7 @@ _MOVED = {
 }
 
 
-def _part(instr: flow.Borrow, mine: Region) -> Region:
+def _part(instr: instructions.Borrow, mine: Region) -> Region:
     if instr.reshape is not None:
         return reshaped(mine, instr.reshape)
     if instr.side is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
 
 _RAISES = ("pytest.raises",)
@@ -47,7 +47,7 @@ def expects_refusal(handler: ir.Handler) -> bool:
 
 def never(span: Span) -> flow.Block:
     """A place that no path gets past."""
-    return tuple(flow.Decide("never", holds, span=span) for holds in (True, False))
+    return tuple(instructions.Decide("never", holds, span=span) for holds in (True, False))
 
 
 def within(span: Span, expected: tuple[Span, ...]) -> bool:

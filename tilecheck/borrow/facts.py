@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tilecheck.ir.flow import Hold, Instr, Region, Site, Use, Var
+from tilecheck.ir.instructions import Hold, Instr, Region, Site, Use, Var
 
 Obj = tuple[Site, int]
 

@@ -14,7 +14,7 @@ from tilecheck.borrow.extents import asked
 from tilecheck.borrow.survey import Survey
 from tilecheck.borrow.values import Value
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir.instructions import Kind
 
 Maker = Callable[[ir.Expr], tuple[Kind, Value] | None]
 

@@ -23,13 +23,14 @@ from tilecheck.borrow.expected import within
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.frozen import frozen_globals
 from tilecheck.borrow.launch import OpenLaunch, TileLaunch
-from tilecheck.borrow.lower import lower_module
+from tilecheck.borrow.lower import lower_function, lower_module
 from tilecheck.borrow.program import Outside, Program
 from tilecheck.borrow.solver import solve
+from tilecheck.borrow.told_once import ByItself, broken_once, dropped_once, marks
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Site
+from tilecheck.ir.instructions import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
     ran: set[tuple[Span, str]] = set()
     faults: dict[tuple[str, Span], Fault] = {}
     unfollowed: list[Unfollowed] = []
+    read: set[ir.Function] = set()
     opened: dict[OpenLaunch, None] = {}
     launches: dict[TileLaunch, None] = {}
     for piece in lower_module(program):
@@ -78,6 +80,7 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
             if wanted(site.span):
                 continue
             dropped[site.span, site.name] = replace(site, in_async=piece.flow.is_async)
+        read |= piece.read
         if solution.left_out is not None:
             unfollowed.append(Unfollowed(piece.flow.name, piece.span, solution.left_out))
         opened.update(dict.fromkeys(one for one in piece.opened if not wanted(one.span)))
@@ -88,44 +91,31 @@ def check_module(module: ir.HostModule, outside: Outside = lambda _: None) -> Ho
             faults.setdefault((fault.rule, fault.span), fault)
     for fault in frozen_globals(program):
         faults.setdefault((fault.rule, fault.span), fault)
-    twice = {(found.span.line, found.place) for found in broken.values() if found.kind is Break.ONE_CALL}
-    cut = [(found.origin, found.span) for found in broken.values() if found.kind is Break.IDLE and not found.verb]
-    held = {found.span for found in broken.values() if found.kind in _HELD_MOVES}
-    lent = {found.span for found in broken.values() if found.kind in (*_HELD_MOVES, Break.MOVED_IDLE)}
-    refused = {found.span for found in broken.values() if found.kind in _REFUSED_MOVES}
-
-    def follows(found: Broken) -> bool:
-        """Whether `found` only follows from another finding: one mistake is told once."""
-        if found.kind is Break.IDLE:
-            # What a partition has ended already, a launch with that partition cannot end again.
-            ended = found.verb == "use" and any(at == found.origin and by < found.span for at, by in cut)
-            return ended or (found.span.line, found.place) in twice
-        if found.kind in (Break.MOVED_IDLE, Break.MOVED_VIEW):
-            return found.span in (held if found.kind is Break.MOVED_IDLE else lent)
-        return found.kind is Break.MOVED and found.origin in refused
-
-    # What a function does wrong by itself is not told again where it is called.
-    by_itself = [(found.kind, found.span) for found in broken.values() if found.inner is None]
-
-    def again(found: Broken) -> bool:
-        inner = found.inner
-        return inner is not None and any(kind is found.kind and within(at, (inner,)) for kind, at in by_itself)
-
-    told = tuple(found for found in broken.values() if not follows(found) and not again(found))
-    left = {site.span for site in dropped.values()}
-    # A launch that is refused gives no op, so that there is none to run.
-    refusals = [found.span for found in told] + [fault.span for fault in faults.values() if fault.rule not in _WARNINGS]
-    unbuilt = {site.span for site in dropped.values() if any(within(at, (site.span,)) for at in refusals)}
-    never_run = tuple(
-        site for at, site in dropped.items() if at not in ran and site.inner not in left and site.span not in unbuilt
-    )
+    elsewhere = _by_itself(program, [*broken.values(), *dropped.values()], read)
+    told = broken_once(broken.values(), elsewhere)
+    never_run = dropped_once(dropped, ran, told, faults.values(), elsewhere)
     return HostReport(told, never_run, tuple(faults.values()), tuple(unfollowed), tuple(opened), tuple(launches))
 
 
-# What a launch goes through with all the same.
-_WARNINGS = frozenset({"partial-coverage", "host-array-copied", "dropped-op"})
-_HELD_MOVES = (Break.MOVED_BUILT, Break.MOVED_RUNNING, Break.MOVED_CAPTURED)
-_REFUSED_MOVES = (*_HELD_MOVES, Break.MOVED_IDLE, Break.MOVED_VIEW)
+def _by_itself(program: Program, found: list[Broken | Site], read: set[ir.Function]) -> ByItself:
+    """What the functions of other files that were `read` at calls do wrong there, if any of `found` may be it."""
+    here = program.module.path
+    if all(one.inner is None or one.inner.path == here for one in found):
+        return ByItself()
+    broken: set[tuple[Break, Span]] = set()
+    dropped: set[Span] = set()
+    waiting, seen = list(read), set(read)
+    while waiting:
+        function = waiting.pop()
+        if function.span.path == here:
+            continue
+        piece = lower_function(program, function)
+        solution = solve(piece.flow)
+        broken.update(mark for one in solution.broken for mark in marks(one))
+        dropped.update(site.span for site in solution.dropped)
+        waiting += piece.read - seen
+        seen |= piece.read
+    return ByItself(frozenset(broken), frozenset(dropped))
 
 
 def _read_by_functions(program: Program) -> dict[str, Span]:

@@ -90,7 +90,7 @@ def read_body(
         low.env[own[param]] = operand.value
     if isinstance(called, ir.Lambda):
         told = low.called_as or ((spell(node), spell(node)) if apart else None)
-        with low.reading(Reading(called, low.at or node.span, {**closure.renamed, **own}, told)):
+        with low.reading(Reading(called, low.at or node.span, {**closure.renamed, **own}, told, node.span)):
             return low.expr(called.body)
     for local in low.program.local(called) - own.keys():
         own[local] = low.temp()
@@ -139,7 +139,7 @@ def _told_at(
     """What the body does is told at the call; the faults that it has by itself are told where it stands."""
     mark, opened, shown = len(low.faults), len(low.opened), len(low.shown)
     what = low.called_as or (name or spell(node), spell(node))
-    with low.reading(Reading(called, low.at or node.span, own, what)):
+    with low.reading(Reading(called, low.at or node.span, own, what, node.span)):
         yield
     del low.faults[mark:], low.opened[opened:], low.shown[shown:]
 

@@ -20,8 +20,8 @@ from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Break, Broken
 from tilecheck.borrow.loans import allocation, inside, lineage, meets
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Hold, Instr, Kind, Site, Use, Var
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Instr, Kind, Site, Use, Var
 
 _ON_HOST = (Kind.HOST, Kind.PINNED)
 _MADE_HERE = (Kind.FOREIGN, Kind.DEVICE, Kind.TENSOR)
@@ -44,34 +44,48 @@ class Jobs:
     def apply(self, instr: Instr, state: State, uses: Mapping[Var, Obj]) -> None:
         """Change `state` by `instr`, whose arguments are `uses`."""
         match instr:
-            case flow.Enqueue():
+            case instructions.Enqueue():
                 self._enqueue(instr, state, uses)
-            case flow.SyncStream(stream=None):
+            case instructions.SyncStream(stream=None):
                 self.wait_for_all(state)
-            case flow.SyncStream(stream=str() as var):
+            case instructions.SyncStream(stream=str() as var):
                 stream = state.names.get(var)
                 if stream is None or not _made(stream):
                     self._wait(state, [job for job, on in state.pending.items() if on is None or not _made(on)])
                 if stream is not None:
                     self._wait(state, _before(state, stream))
-            case flow.Record(event=event, stream=on):
+            case instructions.Record(event=event, stream=on):
                 mark = state.names.get(event)
                 if mark is not None:
                     state.recorded = {pair for pair in state.recorded if pair[0] != mark}
                     state.recorded |= {(mark, job) for job in self._on(state, on)}
-            case flow.WaitEvent(stream=on, event=event):
+            case instructions.WaitEvent(stream=on, event=event):
                 self._order(state, self._recorded(state, event), on)
-            case flow.WaitStream(stream=on, other=other):
+            case instructions.WaitStream(stream=on, other=other):
                 if on is not None and other is None and on in state.names:
                     state.aside.add(state.names[on])
                 self._order(state, self._on(state, other), on)
-            case flow.SyncEvent(event=event):
+            case instructions.SyncEvent(event=event):
                 self._wait(state, self._recorded(state, event))
-            case flow.Keep(src=src):
+            case instructions.Keep(src=src):
                 if src in state.names:
                     state.kept.update(lineage(state, state.names[src]))
             case _:
                 pass
+
+    def collected(self, state: State, holder: Obj, item: Obj) -> None:
+        """`item` is put into the container `holder`, nobody knows where."""
+        if item[0].kind in _ON_HOST and item not in _filling(state):
+            state.slots[(holder, instructions.OVER)] = holder
+
+    def filled(self, state: State, holder: Obj) -> Obj | None:
+        """One of the arrays in `holder` that stands for each of them: copies into all of them are in flight."""
+        if (holder, instructions.OVER) in state.slots:
+            return None
+        items = [item for base, item in state.bag if base == holder]
+        if not items or not set(items) <= _filling(state):
+            return None
+        return min(items, key=lambda item: (item[0].span, item[0].name, item[1]))
 
     def wait_for_all(self, state: State) -> None:
         """The host waits for the device."""
@@ -79,6 +93,10 @@ class Jobs:
 
     def _wait(self, state: State, jobs: Iterable[Obj]) -> None:
         over = set(jobs)
+        if state.bag and over:
+            ended = {target for job, target, use in state.held if job in over and use.hold is Hold.EXCLUSIVE}
+            for base in {base for base, item in state.bag if item in ended}:
+                state.slots[(base, instructions.OVER)] = base
         state.pending = {job: on for job, on in state.pending.items() if job not in over}
         state.held = {entry for entry in state.held if entry[0] not in over}
         state.after = {pair for pair in state.after if pair[0] not in over}
@@ -104,7 +122,7 @@ class Jobs:
         for job in jobs:
             state.after.add((job, job if stream is None else stream))
 
-    def _enqueue(self, instr: flow.Enqueue, state: State, uses: Mapping[Var, Obj]) -> None:
+    def _enqueue(self, instr: instructions.Enqueue, state: State, uses: Mapping[Var, Obj]) -> None:
         stream = state.names.get(instr.stream) if instr.stream is not None else None
         if instr.stream is not None and stream is None:
             return
@@ -166,7 +184,11 @@ class Jobs:
                 own = [named for var, named in state.names.items() if var[0] != "%"]
                 bound = {item for named in own for item in inside(state, named)}
             if owner not in bound and owner not in state.kept:
-                self.report(Broken(Break.OWNER, span, self._title(owner), by, view[0].span, view[0].name))
+                self.report(self._dead(view, owner, span, by))
+
+    def _dead(self, view: Obj, owner: Obj, span: Span, by: str) -> Broken:
+        made, name = view[0].span, view[0].name
+        return Broken(Break.OWNER, span, self._title(owner), by, made, name, inner=view[0].inner)
 
     def leave(self, state: State, value: Obj | None, span: Span) -> None:
         """The function returns `value`; what only its locals keep alive dies."""
@@ -176,7 +198,7 @@ class Jobs:
         if value is not None:
             for view, owner in _raw(state, value):
                 if owner not in alive:
-                    self.report(Broken(Break.OWNER, span, self._title(owner), view[0].name, view[0].span, view[0].name))
+                    self.report(self._dead(view, owner, span, view[0].name))
         for job, target, use in tuple(state.held):
             on = state.pending.get(job)
             root = allocation(state, target)
@@ -184,6 +206,15 @@ class Jobs:
                 continue
             if root[0].kind is Kind.FOREIGN and root not in alive and target not in alive:
                 self.report(Broken(Break.FREED, span, self._title(root), use.text, use.span, self._title(on)))
+
+
+def _filling(state: State) -> set[Obj]:
+    """The arrays that copies on streams made here are filling."""
+    return {
+        target
+        for job, target, use in state.held
+        if use.hold is Hold.EXCLUSIVE and (on := state.pending.get(job)) is not None and _made(on)
+    }
 
 
 def _named(title: str) -> str:

@@ -36,10 +36,10 @@ from tilecheck.borrow.values import (
     Pieces,
     Value,
 )
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
 from tilecheck.ir.host import Contract
+from tilecheck.ir.instructions import Hold, Kind, Site, Touch, Use
 from tilecheck.ir.kernel import Access, Param, TensorParam
 
 if TYPE_CHECKING:
@@ -75,7 +75,11 @@ def call_kernel(low: Expressions, node: ir.Call, kernel: KernelValue, given: tup
         return Operand(None)
     uses = tuple(_uses(kernel, bound))
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span))
+    low.emit(
+        instructions.Build(
+            var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span
+        )
+    )
     for param, expr, operand in bound:
         if param is None:
             low.escape(operand, expr.span)
@@ -174,7 +178,7 @@ def enqueue(low: Expressions, node: ir.Expr, kernel: KernelValue, config: Config
             uses.append(Use(operand.var, hold, expr.span, spell(expr), name, body.apart(name)))
     stream = stream_of(low, config.stream)
     site = Site(Kind.JOB, kernel.facts.contract.name, node.span)
-    low.emit(flow.Enqueue(site, stream, tuple(uses), blocking=copied and stream is None, span=node.span))
+    low.emit(instructions.Enqueue(site, stream, tuple(uses), blocking=copied and stream is None, span=node.span))
 
 
 def stream_of(low: Expressions, node: ir.Expr | None) -> str | None:
@@ -228,10 +232,10 @@ def call_function(
     into: str | None = None
     if contract.result in _RESULTS and borrows:
         into = low.temp()
-        low.emit(flow.Build(into, Site(Kind.OP, spell(node), node.span), tuple(uses), called, span=node.span))
+        low.emit(instructions.Build(into, Site(Kind.OP, spell(node), node.span), tuple(uses), called, span=node.span))
     else:
         taken = tuple(Use(var, Hold.EXCLUSIVE, expr.span, spell(expr), param) for expr, var, param in moves)
-        low.emit(flow.Lend(tuple(uses), called, given=taken if uses else (), span=node.span))
+        low.emit(instructions.Lend(tuple(uses), called, given=taken if uses else (), span=node.span))
         if borrows and returned is not None:
             into = _elided(low, node, Site(returned, spell(node), node.span), uses, contract)
     if callee.body is not None and contract.rest is None and may_be_read(low, callee.body):
@@ -241,8 +245,8 @@ def call_function(
         if by_param.keys() == {param.name for param in callee.body.params} and all(param for param, _, _ in bound):
             return read_body(low, node, Closure(callee.body), by_param, name)
     for expr, var, param_name in moves:
-        low.emit(flow.Move(var, spell(node), param_name, span=expr.span))
-    low.emit(flow.Clobber(span=node.span))
+        low.emit(instructions.Move(var, spell(node), param_name, span=expr.span))
+    low.emit(instructions.Clobber(span=node.span))
     value: Value = _VALUES.get(contract.result or "", NOTHING)
     if contract.result == "tilecheck.Tensor":
         value = Array("tilecheck", access=contract.returns)
@@ -254,10 +258,10 @@ def call_function(
         into = _combined(low, node, (into, *ops))
     if contract.result == "tilecheck.Running":
         running = low.temp()
-        low.emit(flow.Start(running, Site(Kind.RUNNING, spell(node), node.span), into, span=node.span))
+        low.emit(instructions.Start(running, Site(Kind.RUNNING, spell(node), node.span), into, span=node.span))
         into = running
         for var in runnings:
-            low.emit(flow.Put(into, None, var, span=node.span))
+            low.emit(instructions.Put(into, None, var, span=node.span))
     return Operand(into, value)
 
 
@@ -274,7 +278,7 @@ def _elided(low: Expressions, node: ir.Call, site: Site, uses: list[Use], contra
     for use in sources:
         frame = low.number_of_site()
         with low.gather() as arm:
-            low.emit(flow.Borrow(into, use.src, hold, replace(site), reshape=frame, span=node.span))
+            low.emit(instructions.Borrow(into, use.src, hold, replace(site), reshape=frame, span=node.span))
         arms.append(tuple(arm))
     # Of several it may be any: each is a path of its own.
     low.code.extend(arms[0]) if len(arms) == 1 else low.emit(flow.Branch(tuple(arms), span=node.span))
@@ -284,7 +288,7 @@ def _elided(low: Expressions, node: ir.Call, site: Site, uses: list[Use], contra
 def _combined(low: Expressions, node: ir.Call, ops: tuple[str, ...]) -> str:
     """The op that a function makes of `ops`."""
     whole = low.temp()
-    low.emit(flow.Combine(whole, Site(Kind.OP, spell(node), node.span), ops, kept=True, span=node.span))
+    low.emit(instructions.Combine(whole, Site(Kind.OP, spell(node), node.span), ops, kept=True, span=node.span))
     return whole
 
 
@@ -293,7 +297,7 @@ def _coroutine(low: Expressions, node: ir.Call, ops: list[str], runnings: list[s
     held = [*([_combined(low, node, tuple(ops))] if ops else []), *runnings]
     var = low.make(Kind.OTHER, spell(node), node.span)
     for at, each in enumerate(held):
-        low.emit(flow.Put(var, f"[{at}]", each, span=node.span))
+        low.emit(instructions.Put(var, f"[{at}]", each, span=node.span))
     return var
 
 

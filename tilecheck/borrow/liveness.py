@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Instr, Kind, Var
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.flow import Block
+from tilecheck.ir.instructions import Instr, Kind, Var
 
 Way = Literal["on", "return", "raise", "break", "continue"]
 WAYS: tuple[Way, ...] = ("on", "return", "raise", "break", "continue")
@@ -27,7 +28,9 @@ NAMES: Var = "%names"
 
 
 def _asks_names(instr: Instr) -> bool:
-    return isinstance(instr, flow.Move) or (isinstance(instr, flow.Borrow) and instr.site.kind is Kind.RAW)
+    return isinstance(instr, instructions.Move) or (
+        isinstance(instr, instructions.Borrow) and instr.site.kind is Kind.RAW
+    )
 
 
 def asked(key: str) -> Var:
@@ -38,43 +41,48 @@ def asked(key: str) -> Var:
 def reads(instr: Instr) -> Iterator[Var]:
     """The variables that `instr` reads."""
     match instr:
-        case flow.Bind(src=src) | flow.Escape(src=src) | flow.Borrow(src=src) | flow.Move(src=src):
+        case (
+            instructions.Bind(src=src)
+            | instructions.Escape(src=src)
+            | instructions.Borrow(src=src)
+            | instructions.Move(src=src)
+        ):
             yield src
-        case flow.Access(src=src) | flow.Keep(src=src):
+        case instructions.Access(src=src) | instructions.Keep(src=src):
             yield src
-        case flow.Start(src=src, stream=stream) | flow.Finish(src=src, stream=stream):
+        case instructions.Start(src=src, stream=stream) | instructions.Finish(src=src, stream=stream):
             yield src
             if stream is not None:
                 yield stream
-        case flow.Put(base=base, src=src):
+        case instructions.Put(base=base, src=src):
             yield from (base, src)
-        case flow.Get(base=base):
+        case instructions.Get(base=base):
             yield base
-        case flow.Build(uses=uses) | flow.Lend(uses=uses):
+        case instructions.Build(uses=uses) | instructions.Lend(uses=uses):
             yield from (use.src for use in uses)
-        case flow.Combine(srcs=srcs):
+        case instructions.Combine(srcs=srcs):
             yield from srcs
-        case flow.Capture(graph=graph, src=src):
+        case instructions.Capture(graph=graph, src=src):
             yield from (graph, src)
-        case flow.Seal(graph=graph) | flow.Replay(graph=graph):
+        case instructions.Seal(graph=graph) | instructions.Replay(graph=graph):
             yield graph
-        case flow.Enqueue(stream=stream, uses=uses):
+        case instructions.Enqueue(stream=stream, uses=uses):
             yield from (use.src for use in uses)
             if stream is not None:
                 yield stream
-        case flow.SyncStream(stream=stream) if stream is not None:
+        case instructions.SyncStream(stream=stream) if stream is not None:
             yield stream
-        case flow.Record(event=event, stream=stream) | flow.WaitEvent(stream=stream, event=event):
+        case instructions.Record(event=event, stream=stream) | instructions.WaitEvent(stream=stream, event=event):
             yield event
             if stream is not None:
                 yield stream
-        case flow.WaitStream(stream=stream, other=other):
+        case instructions.WaitStream(stream=stream, other=other):
             yield from (var for var in (stream, other) if var is not None)
-        case flow.SyncEvent(event=event):
+        case instructions.SyncEvent(event=event):
             yield event
-        case flow.Leave(value=value) if value is not None:
+        case instructions.Leave(value=value) if value is not None:
             yield value
-        case flow.Decide(key=key):
+        case instructions.Decide(key=key):
             yield asked(key)
         case _:
             return
@@ -83,15 +91,25 @@ def reads(instr: Instr) -> Iterator[Var]:
 def binds(instr: Instr) -> Var | None:
     """The variable that `instr` binds anew, if any."""
     match instr:
-        case flow.Make(into=into) | flow.Bind(into=into) | flow.Get(into=into) | flow.Borrow(into=into):
+        case (
+            instructions.Make(into=into)
+            | instructions.Bind(into=into)
+            | instructions.Get(into=into)
+            | instructions.Borrow(into=into)
+        ):
             return into
-        case flow.Build(into=into) | flow.Combine(into=into) | flow.Start(into=into) | flow.Lend(into=into):
+        case (
+            instructions.Build(into=into)
+            | instructions.Combine(into=into)
+            | instructions.Start(into=into)
+            | instructions.Lend(into=into)
+        ):
             return into
-        case flow.Replay(into=into):
+        case instructions.Replay(into=into):
             return into
-        case flow.Unbind(var=var):
+        case instructions.Unbind(var=var):
             return var
-        case flow.Forget(key=key):
+        case instructions.Forget(key=key):
             return asked(key)
         case _:
             return None

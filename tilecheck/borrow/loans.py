@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.places import Overlap, overlap
 from tilecheck.diagnostic import Span
-from tilecheck.ir.flow import WHOLE, Hold, Instr, Kind, Region, Use, Var
+from tilecheck.ir.instructions import WHOLE, Hold, Instr, Kind, Region, Use, Var
 
 Live = Mapping[Var, Span]
 """The variables that are read later, with where."""
@@ -97,6 +97,18 @@ def _keeps(state: State, used: bool) -> dict[Obj, list[Obj]]:
         if not used or (state.phase.get(holder, Phase.BUILT) is Phase.BUILT and holder[0].kind is not Kind.GRAPH):
             keeps.setdefault(holder, []).append(target)
     return keeps
+
+
+def contents(state: State, obj: Obj) -> list[Obj]:
+    """`obj`, and what was put into it if it is a container, and so on."""
+    found = [obj]
+    for at in found:
+        if at[0].kind is Kind.CONTAINER:
+            items = [item for (base, field), item in state.slots.items() if base == at and field.startswith("[")]
+            items += [item for base, item in state.bag if base == at]
+            new = {item for item in items if item not in found}
+            found += sorted(new, key=lambda item: (item[0].span, item[0].name, item[1]))
+    return found
 
 
 def has_bag(state: State, holder: Obj) -> bool:

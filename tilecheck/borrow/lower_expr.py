@@ -1,7 +1,7 @@
 """Expressions of the host IR as flow: operands, views, containers, conditional evaluation.
 
 Reading a value in an operation, a test or a formatted string is a read of its memory; naming it, passing it on or asking
-for its shape is not. Calls are in `calls.py`.
+for its shape is not. Calls are in `calls.py`, subscripts in `subscripts.py`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import computed, field_of
-from tilecheck.borrow.plain_brackets import check_entries
 from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.subscripts import is_element, subscript
 from tilecheck.borrow.types import value_of_type
 from tilecheck.borrow.values import (
     NOTHING,
     Array,
     Closure,
-    Config,
     Handle,
     Items,
     KernelValue,
@@ -34,20 +33,20 @@ from tilecheck.borrow.values import (
     Pieces,
     Thing,
     Value,
-    item_of,
+    grown,
     join,
 )
 from tilecheck.borrow.vocabulary import LOOKED_AT, RUNNING, VIEWS
-from tilecheck.ir import flow
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Range, Site, Touch
+from tilecheck.ir.instructions import Hold, Kind, Range, Site, Touch
 
 
 class Expressions(Context):
     """Lowers expressions of one function."""
 
     def statements(self, statements: tuple[ir.Stmt, ...]) -> None:
-        """Lower the statements of a function that is read where it is called; `lower.py` knows how."""
+        """Lower the statements of a function that is read where it is called; `lower_stmt.py` knows how."""
         raise TypeError("expressions hold no statements")
 
     def expr(self, node: ir.Expr, name: str | None = None) -> Operand:
@@ -85,12 +84,14 @@ class Expressions(Context):
                 return Operand(self.renamed.get(var, var) if full is None else None, self.known(node))
             case ir.Attr():
                 return self._attribute(node)
+            case ir.Sub(base=ir.Attr(base=owner, name="__dict__"), index=ir.Const(value=str() as field)):
+                return self._attribute(ir.Attr(owner, field, span=node.span))
             case ir.Sub():
                 base = self.expr(node.base)
-                if self._is_element(node, base.value):
+                if is_element(self, node, base.value):
                     self.look(base, node, Touch.READ)
                     return Operand(None)
-                return self.subscript(node, base)
+                return subscript(self, node, base)
             case ir.Call():
                 return lower_call(self, node, name)
             case ir.Operation():
@@ -112,7 +113,7 @@ class Expressions(Context):
             case ir.Yield(value=given):
                 if given is not None:
                     self.escape(self.expr(given), node.span)
-                self.emit(flow.Clobber(span=node.span))
+                self.emit(instructions.Clobber(span=node.span))
                 return Operand(self.make(Kind.OTHER, "yield", node.span))
             case ir.Walrus(target=target, value=value):
                 operand = self.expr(value, target.id)
@@ -142,13 +143,18 @@ class Expressions(Context):
         if node.full is not None and (not isinstance(known, Nothing) or isinstance(node.base, ir.Name)):
             return Operand(None, known)
         base = self.expr(node.base)
+        if node.name == "__dict__":
+            # What is done to it is done to the object.
+            return Operand(base.var)
         of_running = isinstance(base.value, Handle) and base.value.kind == "running" and node.name == "stream"
         if (
             node.name in LOOKED_AT
             and not (of_running or self.key(node) in self.attributes)
             and not isinstance(base.value, KernelValue)
         ):
-            self.look(base, node.base, by=spell(node))
+            # The grid of an op that has no name is what it was built for.
+            asked = isinstance(base.value, Op) and (self.asserting or isinstance(node.base, ir.Call))
+            self.look(base, node.base, Touch.ASK if asked else Touch.LOOK, spell(node))
             return Operand(None, _extent(base.value, node) if isinstance(base.value, Array) else NOTHING)
         if isinstance(base.value, Array):
             if node.name in VIEWS and base.var is not None:
@@ -172,7 +178,7 @@ class Expressions(Context):
         kind, made = self.attributes.get(self.key(node) or "", (Kind.OTHER, NOTHING))
         if isinstance(base.value, Thing) and isinstance(made, Nothing):
             kind, made = field_of(self, base.value, node.name)
-        self.emit(flow.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
+        self.emit(instructions.Get(var, base.var, f".{node.name}", Site(kind, spell(node), node.span), span=node.span))
         if of_running:
             made = Handle("stream")
         return Operand(var, made if isinstance(known, Nothing) else known)
@@ -192,112 +198,12 @@ class Expressions(Context):
         reshape = self.number_of_site() if part is None else None
         site = Site(Kind.VIEW, spell(node), node.span)
         if base.var is not None:
-            self.emit(flow.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span))
+            self.emit(
+                instructions.Borrow(var, base.var, Hold.SHARED, site, part or (), reshape=reshape, span=node.span)
+            )
         if isinstance(value, Array):
             return Operand(var, Array(value.library, dtype, shape, value.access, value.pinned, made=node))
         return Operand(var)
-
-    def subscript(self, node: ir.Sub, base: Operand) -> Operand:
-        """`node`, whose base is lowered already."""
-        if isinstance(base.value, KernelValue) and base.value.facts.contract.track in ("tile", "simt"):
-            self.read(node.index)
-            name = spell(node.base)
-            message = f"`{spell(node)}`: the grid of a tilecheck kernel comes from its partitions"
-            way_out = f"call it with a partition: `{name}(z.partition(...), ...)`, or set a grid with `.with_grid(...)`"
-            self.fault("usage", message, node.span, way_out)
-            return Operand(None)
-        if isinstance(base.value, KernelValue):
-            return Operand(None, self._configured(base.value, node))
-        if isinstance(base.value, Array):
-            return self.view(base, node, self._ranges(node.index))
-        index = self.read(node.index)
-        if isinstance(base.value, Thing) and self.program.method(base.value.cls, "__getitem__") is not None:
-            return Operand(self.make(Kind.OTHER, spell(node), node.span))
-        if isinstance(node.index, ir.Display) and self.device_function(node.base):
-            message = f"`{spell(node.base)}` is a device function, only a kernel is launched"
-            self.fault("launch-contract", message, node.span, "leave out `device=True` if it is meant to be a kernel")
-        if base.var is None:
-            return Operand(None, item_of(base.value, self.scalar(node.index)))
-        if isinstance(node.index, ir.Const) and node.index.known:
-            item = self.known(node)
-            if isinstance(item, Nothing):
-                item = item_of(base.value, node.index.value)
-            var = self.temp()
-            field = f"[{node.index.value!r}]"
-            kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
-            self.emit(flow.Get(var, base.var, field, Site(kind, spell(node), node.span), span=node.span))
-            return Operand(var, item)
-        if isinstance(base.value, Items) or not isinstance(index.value, Nothing | Number):
-            self.escape(base, node.span)
-        else:
-            self.look(base, node.base, Touch.READ, spell(node))
-            self.escape(base, node.span)
-        any_of = item_of(base.value, self.scalar(node.index))
-        var = self.make(Kind.OTHER, spell(node), node.span)
-        return Operand(var, any_of if isinstance(any_of, KernelValue) else NOTHING)
-
-    def _is_element(self, node: ir.Sub, value: Value) -> bool:
-        """Whether `node` is one element of a tensor of ours or of a NumPy array: a number, read from its memory."""
-        if not isinstance(value, Array) or value.library not in ("tilecheck", "numpy") or value.shape is None:
-            return False
-        parts = node.index.items if isinstance(node.index, ir.Display) else (node.index,)
-        if len(parts) != len(value.shape) or any(self.whole(part) is None for part in parts):
-            return False
-        if value.library == "tilecheck":
-            check_slice(self, node, value)
-        return True
-
-    def _configured(self, kernel: KernelValue, node: ir.Sub) -> KernelValue:
-        index = node.index
-        parts = list(index.items) if isinstance(index, ir.Display) and index.kind == "tuple" else [index]
-        operands = [self.expr(part) for part in parts]
-        if len(parts) == 1:
-            parts = self._spread(parts[0], operands[0])
-        if kernel.facts.contract.track == "numba" and len(parts) == 1 and self.whole(parts[0]) is not None:
-            name, given = spell(node.base), spell(parts[0])
-            message = f"`{name}[{given}]` gives one number: a launch takes a grid and a block"
-            self.fault("launch-contract", message, node.span, f"write `{name}[blocks, {given}](...)`")
-        if kernel.facts.contract.track == "numba":
-            self.faults.extend(check_entries(spell(node.base), parts, node))
-        if any(isinstance(part, ir.Starred) for part in parts) or not 2 <= len(parts) <= 4:
-            return KernelValue(kernel.facts, kernel.bound, Config())
-        padded: list[ir.Expr | None] = [*parts, None, None]
-        return KernelValue(kernel.facts, kernel.bound, Config(*padded[:4]))
-
-    def _spread(self, config: ir.Expr, operand: Operand) -> list[ir.Expr]:
-        """The entries of a whole configuration, as in `kernel[config]`: a tuple that was made elsewhere."""
-        if not isinstance(operand.value, Items) or operand.value.loose:
-            return [config]
-        if self.key(config) is None:
-            # What a call gave is kept under its text, which no variable has.
-            name = ir.Name(spell(config), span=config.span)
-            self.env[name.id] = operand.value
-            if operand.var is not None:
-                self.emit(flow.Bind(name.id, operand.var, span=config.span))
-            config = name
-        entries = range(len(operand.value.values))
-        return [ir.Sub(config, ir.Const(at, span=config.span), span=config.span) for at in entries]
-
-    def _ranges(self, index: ir.Expr) -> tuple[Range, ...]:
-        parts = index.items if isinstance(index, ir.Display) and index.kind == "tuple" else (index,)
-        ranges: list[Range] = []
-        for part in parts:
-            if isinstance(part, ir.Slice):
-                self.expr(part)
-                start = 0 if part.start is None else _bound(self.whole(part.start))
-                stop = flow.END if part.stop is None else _bound(self.whole(part.stop))
-                step = 1 if part.step is None else self.whole(part.step)
-                ranges.append(Range(start, stop, step))
-                continue
-            self.read(part)
-            at = _bound(self.whole(part))
-            if at is None:
-                ranges.append(Range(None, None))
-                if not isinstance(part, ir.Name | ir.Operation):
-                    break
-            else:
-                ranges.append(Range(at, at + 1))
-        return tuple(ranges)
 
     # ---- operations and containers
 
@@ -347,8 +253,8 @@ class Expressions(Context):
                     and isinstance(last.value, Op | Handle | Array)
                 ):
                     result = self.temp()
-                    then.append(flow.Bind(result, last.var, span=node.span))
-                    self.emit(flow.Bind(result, self.object_of(first, node), span=node.span))
+                    then.append(instructions.Bind(result, last.var, span=node.span))
+                    self.emit(instructions.Bind(result, self.object_of(first, node), span=node.span))
             self.emit(flow.Branch((tuple(then), tuple(skip)), span=node.span))
         if result is None:
             return Operand(None, Nothing(node))
@@ -361,7 +267,7 @@ class Expressions(Context):
         def arm(part: ir.Expr) -> None:
             operand = self.expr(part)
             values.append(operand.value)
-            self.emit(flow.Bind(var, self.object_of(operand, part), span=part.span))
+            self.emit(instructions.Bind(var, self.object_of(operand, part), span=part.span))
 
         before = dict(self.env)
         first = self.block_of(lambda: self._arm_of(test, True, lambda: arm(then)))
@@ -377,23 +283,26 @@ class Expressions(Context):
         lazy = node.kind == "generator"
         var = self.make(Kind.OTHER if lazy else Kind.CONTAINER, spell(node), node.span)
         before = dict(self.env)
-        self._clauses(node, 0, var)
+        values: list[Value] = []
+        self._clauses(node, 0, var, values)
         self.env = before
-        return Operand(var)
+        keyed = node.kind == "dict"
+        return Operand(var, NOTHING if lazy else grown(Items(()), tuple(values[-1:]), keyed))
 
-    def _clauses(self, node: ir.Comprehension, at: int, into: str) -> None:
+    def _clauses(self, node: ir.Comprehension, at: int, into: str, values: list[Value]) -> None:
         if at == len(node.clauses):
             for element in node.elements:
                 operand = self.expr(element)
+                values.append(operand.value)
                 if operand.var is not None:
-                    self.emit(flow.Put(into, None, operand.var, span=element.span))
+                    self.emit(instructions.Put(into, None, operand.var, span=element.span))
             return
         clause = node.clauses[at]
 
         def body() -> None:
             for condition in clause.conditions:
                 self.read(condition)
-            inner = self.block_of(lambda: self._clauses(node, at + 1, into))
+            inner = self.block_of(lambda: self._clauses(node, at + 1, into, values))
             if clause.conditions:
                 self.emit(flow.Branch((inner, ()), span=node.span))
             else:
@@ -407,12 +316,13 @@ class Expressions(Context):
         operand = self.expr(awaited)
         if isinstance(operand.value, Op) and operand.value.calls and operand.var is not None:
             operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
-        if self.where == "scope" and isinstance(operand.value, Op | Handle):
+        refused = isinstance(operand.value, Handle) and operand.value.refused
+        if self.where == "scope" and isinstance(operand.value, Op | Handle) and not refused:
             self.reentrant(node, spell(node))
         if operand.var is not None:
             waits = isinstance(operand.value, Handle)
-            self.emit(flow.Finish(operand.var, waits=waits, span=node.span))
-        self.emit(flow.Clobber(span=node.span))
+            self.emit(instructions.Finish(operand.var, waits=waits, span=node.span))
+        self.emit(instructions.Clobber(span=node.span))
         return Operand(self.make(Kind.OTHER, spell(node), node.span))
 
     def make_in_scope(self, node: ir.Expr) -> None:
@@ -426,11 +336,6 @@ class Expressions(Context):
         inside = "a function of `then`" if self.where == "then" else "a graph scope"
         way_out = "return the op, `then` runs it on the same stream" if self.where == "then" else "record it instead"
         self.fault("reentrant-sync", f"`{what}` inside {inside}", node.span, way_out)
-
-
-def _bound(value: int | None) -> int | None:
-    """A bound of a slice; a negative one counts from the end."""
-    return value + flow.END if value is not None and value < 0 else value
 
 
 def _extent(array: Array, node: ir.Attr) -> Value:

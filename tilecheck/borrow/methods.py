@@ -29,13 +29,13 @@ from tilecheck.borrow.shapes import (
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.surface import Effect, having
 from tilecheck.borrow.values import (
-    NOTHING,
     Array,
     Closure,
     Handle,
     Items,
     KernelValue,
     Launcher,
+    Many,
     Nothing,
     Number,
     Op,
@@ -43,11 +43,12 @@ from tilecheck.borrow.values import (
     Table,
     Thing,
     Value,
+    grown,
 )
 from tilecheck.borrow.vocabulary import COMBINATORS, READERS, VIEWS
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Ending, Hold, Kind, Site, Touch
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Ending, Hold, Kind, Site, Touch
 from tilecheck.ir.kernel import Access
 from tilecheck.surface.hints import HINTS, refusal
 
@@ -83,13 +84,13 @@ def _guessed_method(
     method = func.name
     if isinstance(receiver.value, Table) and (taken := dict_method(low, node, method, receiver, func.base)) is not None:
         return taken
-    if not isinstance(receiver.value, Nothing | Items | Thing) or receiver.var is None:
+    if not isinstance(receiver.value, Nothing | Items | Many | Thing) or receiver.var is None:
         return None
     if method in ("append", "appendleft") and len(node.args) == 1:
         item = low.expr(node.args[0].value)
         if item.var is not None:
-            low.emit(flow.Put(receiver.var, None, item.var, span=node.span))
-        low.set(func.base, NOTHING)
+            low.emit(instructions.Put(receiver.var, None, item.var, span=node.span))
+        low.set(func.base, grown(receiver.value, item.value, keyed=False))
         return Operand(None)
     if method == "into_partition":
         return _tensor_method(low, node, Array("tilecheck"), method, receiver, name)
@@ -99,8 +100,8 @@ def _guessed_method(
         low.look(receiver, node, Touch.READ)
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method in ("sync", "wait") and not node.args:
-        low.emit(flow.Finish(receiver.var, waits=method == "wait", span=node.span))
-        low.emit(flow.Clobber(span=node.span))
+        low.emit(instructions.Finish(receiver.var, waits=method == "wait", span=node.span))
+        low.emit(instructions.Clobber(span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     return None
 
@@ -121,7 +122,7 @@ def _partition(low: Expressions, node: ir.Call, array: Array, receiver: Operand,
     var = low.temp()
     site = Site(Kind.PARTITION, spell(node), node.span)
     if receiver.var is not None:
-        low.emit(flow.Borrow(var, receiver.var, Hold.EXCLUSIVE, site, renews=renews, span=node.span))
+        low.emit(instructions.Borrow(var, receiver.var, Hold.EXCLUSIVE, site, renews=renews, span=node.span))
     return Operand(var, Pieces(array, tile))
 
 
@@ -143,7 +144,7 @@ def _tensor_method(
             # It moves, or says why not and leaves everything as it was.
             low.escape(receiver, node.span)
             return Operand(low.make(Kind.OTHER, name or spell(node), node.span))
-        low.emit(flow.Move(var, spell(node), span=node.span))
+        low.emit(instructions.Move(var, spell(node), span=node.span))
         return Operand(low.make(Kind.PARTITION, name or spell(node), node.span), Pieces(array, tile, owned=True))
     if method == "split" and isinstance(node.func, ir.Attr):
         refuse_write(low, node.func.base, array, "split", node.span)
@@ -159,15 +160,19 @@ def _tensor_method(
         low.look(receiver, node, Touch.READ)
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "to_host":
-        return build(low, node, (flow.Use(var, Hold.SHARED, node.span, spell(node), "self"),), Op(to_host=True))
+        return build(low, node, (instructions.Use(var, Hold.SHARED, node.span, spell(node), "self"),), Op(to_host=True))
     low.look(receiver, node)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
 
 
-def build(low: Expressions, node: ir.Call, uses: tuple[flow.Use, ...], op: Op | None = None) -> Operand:
+def build(low: Expressions, node: ir.Call, uses: tuple[instructions.Use, ...], op: Op | None = None) -> Operand:
     """A lazy op that holds `uses`."""
     var = low.temp()
-    low.emit(flow.Build(var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span))
+    low.emit(
+        instructions.Build(
+            var, Site(Kind.OP, spell(node), node.span, low.scope), uses, spell(node.func), span=node.span
+        )
+    )
     return Operand(var, op or Op())
 
 
@@ -178,9 +183,9 @@ def _split(low: Expressions, node: ir.Call, array: Array, var: str) -> Operand:
     for side in (0, 1):
         part = low.temp()
         site = Site(Kind.VIEW, f"{spell(node)}[{side}]", node.span)
-        borrow = flow.Borrow(part, var, Hold.EXCLUSIVE, site, side=(at, side), renews=side == 0, span=node.span)
+        borrow = instructions.Borrow(part, var, Hold.EXCLUSIVE, site, side=(at, side), renews=side == 0, span=node.span)
         low.emit(borrow)
-        low.emit(flow.Put(pair, f"[{side}]", part, span=node.span))
+        low.emit(instructions.Put(pair, f"[{side}]", part, span=node.span))
     return Operand(pair, Items(tuple(halves)))
 
 
@@ -197,10 +202,10 @@ def _pieces_method(
     if method == "unpartition" and receiver.var is not None and not value.owned:
         seen = low.temp()
         site = Site(Kind.VIEW, name or spell(node), node.span)
-        low.emit(flow.Borrow(seen, receiver.var, Hold.SHARED, site, span=node.span))
+        low.emit(instructions.Borrow(seen, receiver.var, Hold.SHARED, site, span=node.span))
         return Operand(seen, value.array)
     if method == "unpartition" and receiver.var is not None:
-        low.emit(flow.Move(receiver.var, spell(node), span=node.span))
+        low.emit(instructions.Move(receiver.var, spell(node), span=node.span))
         return Operand(low.make(Kind.TENSOR, name or spell(node), node.span), value.array)
     low.look(receiver, node, Touch.READ if method in READERS else Touch.LOOK)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
@@ -239,6 +244,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
         return None
     if method in ("sync", "sync_on", "run") and low.where:
         low.reentrant(node, spell(node))
+    started = Handle("running", refused=bool(low.where))
     if method in ("then", "map", "inspect"):
         low.called_back.update(arg.value for arg in node.args)
     operands = [low.expr(arg.value) for arg in node.args]
@@ -251,26 +257,26 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     if method in ("sync", "sync_on", "run") and op.calls:
         running = run_on(low, node, op, var, spell(func.base), stream)
         if method == "run" or running.var is None:
-            return running
-        low.emit(flow.Finish(running.var, waits=True, span=node.span))
+            return Operand(running.var, started)
+        low.emit(instructions.Finish(running.var, waits=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method in ("sync", "sync_on"):
-        low.emit(flow.Finish(var, stream, span=node.span))
+        low.emit(instructions.Finish(var, stream, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "run":
-        return start(low, node, var, spell(func.base), stream)
+        return Operand(start(low, node, var, spell(func.base), stream).var, started)
     if method == "discard":
-        low.emit(flow.Finish(var, ends=Ending.GIVEN_UP, span=node.span))
+        low.emit(instructions.Finish(var, ends=Ending.GIVEN_UP, span=node.span))
         return Operand(None)
     if method == "compile":
-        low.emit(flow.Finish(var, ends=Ending.COMPILED, span=node.span))
+        low.emit(instructions.Finish(var, ends=Ending.COMPILED, span=node.span))
         return Operand(None)
     if method in COMBINATORS:
         combined = low.temp()
         kind = Kind.SHARED_OP if method == "shared" else Kind.OP
         # An op that has a name keeps it for itself.
         called = spell(node if method == "with_grid" and isinstance(func.base, ir.Name | ir.Attr) else func.base)
-        low.emit(flow.Combine(combined, Site(kind, called, node.span, low.scope), (var,), span=node.span))
+        low.emit(instructions.Combine(combined, Site(kind, called, node.span, low.scope), (var,), span=node.span))
         if method == "with_grid":
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
@@ -279,20 +285,20 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
     if method == "graph":
         _check_capture(low, node, op, whole=True)
         graph = low.make(Kind.GRAPH, "the graph", node.span)
-        low.emit(flow.Capture(graph, var, span=node.span))
+        low.emit(instructions.Capture(graph, var, span=node.span))
         _keep_output(low, node, graph, op.makes)
-        low.emit(flow.Seal(graph, span=node.span))
+        low.emit(instructions.Seal(graph, span=node.span))
         return Operand(graph, Handle("graph"))
     if method == "prepare":
         prepared = low.make(Kind.GRAPH, "the prepared launch", node.span)
-        low.emit(flow.Capture(prepared, var, span=node.span))
-        low.emit(flow.Seal(prepared, span=node.span))
+        low.emit(instructions.Capture(prepared, var, span=node.span))
+        low.emit(instructions.Seal(prepared, span=node.span))
         return Operand(prepared, Handle("prepared"))
     if method in having("DeviceOp", Effect.SPEND):
         # What comes of it is not followed, but the op itself is used up.
         kept = node is not low.unread
         site = Site(Kind.OTHER if kept else Kind.OP, spell(node), node.span, low.scope, low.in_async)
-        low.emit(flow.Combine(low.temp(), site, (var,), kept=kept, span=node.span))
+        low.emit(instructions.Combine(low.temp(), site, (var,), kept=kept, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     low.escape(receiver, node.span)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
@@ -302,20 +308,22 @@ def _keep_output(low: Expressions, node: ir.Call, graph: str, makes: bool) -> No
     """A graph has the value of what it captured, to be taken once; memory that it makes is written by each launch."""
     output = low.make(Kind.TENSOR if makes else Kind.OTHER, "the output of the graph", node.span)
     ticket = low.make(Kind.OUTPUT, "the output of the graph", node.span)
-    low.emit(flow.Put(graph, ".output", output, span=node.span))
-    low.emit(flow.Put(graph, ".ticket", ticket, span=node.span))
+    low.emit(instructions.Put(graph, ".output", output, span=node.span))
+    low.emit(instructions.Put(graph, ".ticket", ticket, span=node.span))
     if makes:
         op = low.temp()
-        use = flow.Use(output, Hold.EXCLUSIVE, node.span, spell(node), "")
-        low.emit(flow.Build(op, Site(Kind.OP, spell(node), node.span), (use,), span=node.span))
-        low.emit(flow.Capture(graph, op, span=node.span))
+        use = instructions.Use(output, Hold.EXCLUSIVE, node.span, spell(node), "")
+        low.emit(instructions.Build(op, Site(Kind.OP, spell(node), node.span), (use,), span=node.span))
+        low.emit(instructions.Capture(graph, op, span=node.span))
 
 
 def _take_output(low: Expressions, node: ir.Call, graph: str, name: str | None) -> Operand:
     ticket, output = low.temp(), low.temp()
-    low.emit(flow.Get(ticket, graph, ".ticket", Site(Kind.OTHER, spell(node), node.span), span=node.span))
-    low.emit(flow.Move(ticket, spell(node), span=node.span))
-    low.emit(flow.Get(output, graph, ".output", Site(Kind.OTHER, name or spell(node), node.span), span=node.span))
+    low.emit(instructions.Get(ticket, graph, ".ticket", Site(Kind.OTHER, spell(node), node.span), span=node.span))
+    low.emit(instructions.Move(ticket, spell(node), span=node.span))
+    low.emit(
+        instructions.Get(output, graph, ".output", Site(Kind.OTHER, name or spell(node), node.span), span=node.span)
+    )
     return Operand(output)
 
 
@@ -338,10 +346,10 @@ def _handle_method(
     if handle.kind == "running":
         for arg in node.args:
             low.expr(arg.value)
-        if method == "wait" and low.where:
+        if method == "wait" and low.where and not handle.refused:
             low.reentrant(node, spell(node))
         if method == "wait":
-            low.emit(flow.Finish(var, waits=True, span=node.span))
+            low.emit(instructions.Finish(var, waits=True, span=node.span))
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if handle.kind in ("graph", "scope"):
         operands = [(arg, low.expr(arg.value)) for arg in node.args]
@@ -350,21 +358,21 @@ def _handle_method(
                 if isinstance(operand.value, Op):
                     _check_capture(low, node, operand.value, whole=False)
                 if operand.var is not None:
-                    low.emit(flow.Capture(var, operand.var, span=node.span))
+                    low.emit(instructions.Capture(var, operand.var, span=node.span))
             return Operand(None)
         if method == "update" and len(operands) == 1 and operands[0][1].var is not None:
             return start(low, node, operands[0][1].var, spell(node))
         if method == "launch":
             low.look(receiver, node)
             op = low.temp()
-            low.emit(flow.Replay(op, Site(Kind.OP, spell(node), node.span, low.scope), var, span=node.span))
+            low.emit(instructions.Replay(op, Site(Kind.OP, spell(node), node.span, low.scope), var, span=node.span))
             return Operand(op, Op())
         if method == "take_output":
             return _take_output(low, node, var, name)
         if method == "prepare":
             prepared = low.temp()
             site = Site(Kind.GRAPH, "the prepared graph", node.span)
-            low.emit(flow.Replay(prepared, site, var, prepared=True, span=node.span))
+            low.emit(instructions.Replay(prepared, site, var, prepared=True, span=node.span))
             return Operand(prepared, Handle("prepared"))
         for arg, operand in operands:
             low.escape(operand, arg.span)

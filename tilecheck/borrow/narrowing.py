@@ -1,6 +1,6 @@
 """What a test says of the names in it: on the way that it leaves open, a name that is None has nothing in flight.
 
-`suppose` lowers the outcome of a test as `flow.Assume`s, which end the paths that cannot have it; `possible` is what the
+`suppose` lowers the outcome of a test as `instructions.Assume`s, which end the paths that cannot have it; `possible` is what the
 solver asks there. Only what is sure counts: an op, a running one, a stream and an event are neither None nor false, a
 list in which an op was put is not empty, and None is None.
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from tilecheck.borrow.decisions import decide, worth_deciding
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.loans import WORKING
-from tilecheck.borrow.values import Nothing, Number
-from tilecheck.ir import flow
+from tilecheck.borrow.values import Array, Nothing, Number
+from tilecheck.ir import flow, instructions
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir.instructions import Kind
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -62,7 +62,7 @@ def decided(low: Expressions, test: ir.Expr) -> bool | None:
             return None if found is None else not found
         case ir.Operation(op=op, operands=(inner, ir.Const(value=None, known=True))) if op in _IS:
             value = low.known(inner)
-            if isinstance(value, Nothing):
+            if isinstance(value, Nothing) or (isinstance(value, Array) and value.or_none):
                 return None
             return (value == Number(None)) is _IS[op]
         case ir.Name():
@@ -77,15 +77,15 @@ def suppose_none(low: Expressions, subject: ir.Expr, holds: bool) -> None:
     _assume(low, subject, "none" if holds else "not none")
 
 
-def _assume(low: Expressions, node: ir.Expr, what: flow.Shown) -> None:
+def _assume(low: Expressions, node: ir.Expr, what: instructions.Shown) -> None:
     named = node.target if isinstance(node, ir.Walrus) else node
     if isinstance(named, ir.Name) or (isinstance(named, ir.Attr) and isinstance(named.base, ir.Name)):
         var = low.expr(named).var
         if var is not None:
-            low.emit(flow.Assume(var, what, span=node.span))
+            low.emit(instructions.Assume(var, what, span=node.span))
 
 
-def possible(state: State, obj: Obj, what: flow.Shown) -> bool:
+def possible(state: State, obj: Obj, what: instructions.Shown) -> bool:
     """Whether `obj` can be what a test has shown."""
     if what in ("true", "not none"):
         return obj[0].kind is not Kind.NONE

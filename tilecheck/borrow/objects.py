@@ -22,9 +22,9 @@ from tilecheck.borrow.launching import call_function
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import NOTHING, Array, Callee, Closure, Thing, Value
 from tilecheck.borrow.vocabulary import canonical
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Kind
 from tilecheck.ir.kernel import Access
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def construct(low: Expressions, node: ir.Call, name: str | None) -> Operand | No
     init = low.program.method(full, "__init__")
     if init is None and not node.args:
         if cls.bases:
-            low.emit(flow.Clobber(span=node.span))
+            low.emit(instructions.Clobber(span=node.span))
         return Operand(low.make(Kind.OTHER, name or spell(node), node.span), Thing(full, True))
     if init is None or not isinstance(closure := low.program.callable(init), Closure | Callee):
         return None
@@ -91,9 +91,9 @@ def _filled(
         if takes_over(low, field, notes.get(field)):
             operand = _taken_over(low, node, field, operand, arg.value)
         if operand.var is not None:
-            low.emit(flow.Put(var, f".{field}", operand.var, span=arg.span))
+            low.emit(instructions.Put(var, f".{field}", operand.var, span=arg.span))
             if is_tuple and field in names:
-                low.emit(flow.Put(var, f"[{names.index(field)}]", operand.var, span=arg.span))
+                low.emit(instructions.Put(var, f"[{names.index(field)}]", operand.var, span=arg.span))
         known.append((field, _kind(operand.value)))
     return Operand(var, replace(thing, fields=tuple(known)))
 
@@ -108,7 +108,7 @@ def _taken_over(low: Expressions, node: ir.Call, param: str, operand: Operand, a
     """The tensor under its new owner: the names that it had have lost it."""
     if operand.var is None:
         return operand
-    low.emit(flow.Move(operand.var, spell(node), param, span=arg.span))
+    low.emit(instructions.Move(operand.var, spell(node), param, span=arg.span))
     return Operand(low.make(Kind.TENSOR, spell(arg), arg.span), operand.value)
 
 
@@ -165,8 +165,9 @@ def computed(low: Expressions, node: ir.Attr, base: Operand) -> Operand | None:
     """
     program = low.program
     if not isinstance(base.value, Thing):
-        # Of an object that nothing is known of, a property of any class of the file may be meant.
-        return _anew(low, node) if node.name in program.properties and node.full is None else None
+        # Of an object that nothing is known of, a property of any class of the file may be meant; not where it was set.
+        meant = node.name in program.properties and node.full is None and low.key(node) not in low.env
+        return _anew(low, node) if meant else None
     full = base.value.cls
     function = program.method(full, node.name)
     if function is not None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from tilecheck.borrow.facts import Obj, Phase, State
 from tilecheck.borrow.loans import LASTING, by_name, meets
-from tilecheck.ir.flow import Hold, Kind
+from tilecheck.ir.instructions import Hold, Kind
 
 
 def started(state: State, running: Obj, stream: Obj | None) -> None:

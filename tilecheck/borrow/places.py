@@ -4,8 +4,7 @@ A `Region` is what a slice, a split or a reshape selects of one allocation. `ove
 whether two of them share an element, and it answers in three ways: DISJOINT, OVERLAPS and UNKNOWN. On the host UNKNOWN
 is left to the run time, which compares byte ranges; a caller must never read it as either of the other two.
 
-Invariant: both regions lie in one allocation and neither is empty; which objects share an allocation is the solver's
-business (`loans.py`).
+Invariant: both regions lie in one allocation; which objects share an allocation is the solver's business (`loans.py`).
 
 Worked example: `t[0:60]` and `t[40:100]` overlap, `t[:n]` and `t[8:]` are unknown, `t[:8]` and `t[8:]` disjoint; with
 `lo, hi = z.split(n)`, `lo` and `hi` are disjoint.
@@ -16,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from tilecheck.ir.flow import ALL, END, Range, Region
+from tilecheck.ir.instructions import ALL, END, Range, Region
 
 
 class Overlap(Enum):
@@ -55,6 +54,8 @@ def overlap(a: Region, b: Region) -> Overlap:
     # Behind different cuts, whose positions may be anywhere, two parts need not meet.
     depth = min(len(a.cuts), len(b.cuts))
     sure = a.cuts[:depth] == b.cuts[:depth]
+    if _is_empty(a) or _is_empty(b):
+        return Overlap.DISJOINT
     if not a.axes or not b.axes:
         return Overlap.OVERLAPS if sure else Overlap.UNKNOWN
     if a.frame != b.frame:
@@ -65,6 +66,20 @@ def overlap(a: Region, b: Region) -> Overlap:
             return along
         sure = sure and along is Overlap.OVERLAPS
     return Overlap.OVERLAPS if sure else Overlap.UNKNOWN
+
+
+def _is_empty(region: Region) -> bool:
+    """Whether `region` has no element whatever the extents are: `x[:0]`, `x[8:4]`."""
+    return any(
+        axis.start is not None
+        and axis.stop is not None
+        and axis.stop <= axis.start
+        and axis.step is not None
+        and axis.step > 0
+        # `[:-8]` and `[-4:2]` are empty in a short axis only: bounds from both ends are not compared.
+        and _from_end(axis.start) == _from_end(axis.stop)
+        for axis in region.axes
+    )
 
 
 def _inside(inner: Range, outer: Range) -> Range:

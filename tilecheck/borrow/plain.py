@@ -26,9 +26,9 @@ from tilecheck.borrow.vocabulary import (
     VIEWS,
     WRITERS,
 )
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Hold, Kind, Site, Touch, Use
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Hold, Kind, Site, Touch, Use
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -61,7 +61,7 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
             var = low.make(kind if owned else Kind.OTHER, called, node.span)
             if kind is Kind.FOREIGN and low.stream is not None:
                 # What is made under a stream is freed in the order of that stream.
-                low.emit(flow.Keep(var, span=node.span))
+                low.emit(instructions.Keep(var, span=node.span))
             return Operand(var, Array(library, dtype, shape, pinned=pinned, made=node))
     if full in _FUNCTIONS:
         return _FUNCTIONS[full](low, node, called)
@@ -85,7 +85,7 @@ def _to_device(low: Expressions, node: ir.Call, called: str) -> Operand:
     if target.var is not None:
         uses.append(Use(target.var, Hold.EXCLUSIVE, node.span, spell(node), "to"))
     site = Site(Kind.JOB, spell(node), node.span)
-    low.emit(flow.Enqueue(site, stream, tuple(uses), blocking=stream is None, span=node.span))
+    low.emit(instructions.Enqueue(site, stream, tuple(uses), blocking=stream is None, span=node.span))
     return Operand(target.var, Array("numba", array.dtype, array.shape, made=node))
 
 
@@ -99,7 +99,7 @@ def _new(kind: Kind, handle: Handle | None) -> Callable[[Expressions, ir.Call, s
 
 
 def _synchronize(low: Expressions, node: ir.Call, called: str) -> Operand:
-    low.emit(flow.SyncStream(None, span=node.span))
+    low.emit(instructions.SyncStream(None, span=node.span))
     return Operand(None)
 
 
@@ -125,9 +125,9 @@ def _from_interface(low: Expressions, node: ir.Call, called: str) -> Operand:
     var = low.temp()
     if source.var is not None:
         site = Site(Kind.RAW, called, node.span)
-        low.emit(flow.Borrow(var, source.var, Hold.SHARED, site, span=node.span))
+        low.emit(instructions.Borrow(var, source.var, Hold.SHARED, site, span=node.span))
         if source.var.startswith("%"):
-            low.emit(flow.Unbind(source.var, span=node.span))
+            low.emit(instructions.Unbind(source.var, span=node.span))
     return Operand(var, Array("numba"))
 
 
@@ -163,7 +163,7 @@ def _tile_launch(low: Expressions, node: ir.Call) -> Operand:
     if not isinstance(value, KernelValue) or not isinstance(given, ir.Display):
         for arg in node.args:
             low.escape(low.expr(arg.value), arg.span)
-        low.emit(flow.Clobber(span=node.span))
+        low.emit(instructions.Clobber(span=node.span))
         return Operand(None)
     bound: Bound = []
     for at, item in enumerate(given.items):
@@ -193,7 +193,7 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
     if not isinstance(value, Array):
         return None
     if func.name == "record_stream":
-        low.emit(flow.Keep(receiver.var, span=node.span))
+        low.emit(instructions.Keep(receiver.var, span=node.span))
         return Operand(None)
     if func.name in VIEWS:
         for arg in node.args:
@@ -216,7 +216,7 @@ def method(low: Expressions, node: ir.Call, func: ir.Attr, receiver: Operand, na
     low.look(receiver, node, Touch.WRITE if writes else Touch.READ)
     if value.library == "foreign":
         if func.name in ("cpu", "numpy", "item", "tolist", "get"):
-            low.emit(flow.SyncStream(None, span=node.span))
+            low.emit(instructions.SyncStream(None, span=node.span))
         return Operand(low.make(Kind.FOREIGN, name or spell(node), node.span), Array("foreign"))
     array = Array("numpy", made=node)
     if func.name in ("astype", "copy"):
@@ -245,13 +245,13 @@ def _non_blocking(
     if func.name == "copy_" and operand.var is not None and first is not None:
         written = Use(receiver.var, Hold.EXCLUSIVE, node.span, spell(node), "self")
         read = Use(operand.var, Hold.SHARED, node.span, spell(node), "src")
-        low.emit(flow.Enqueue(site, low.stream, (written, read), span=node.span))
+        low.emit(instructions.Enqueue(site, low.stream, (written, read), span=node.span))
         return receiver
     to_host = isinstance(first, ir.Const) and first.value == "cpu"
     copied = low.make(Kind.HOST if to_host else Kind.FOREIGN, name or spell(node), node.span)
     read = Use(receiver.var, Hold.SHARED, node.span, spell(node), "self")
     written = Use(copied, Hold.EXCLUSIVE, node.span, spell(node), "result")
-    low.emit(flow.Enqueue(site, low.stream, (written, read), span=node.span))
+    low.emit(instructions.Enqueue(site, low.stream, (written, read), span=node.span))
     return Operand(copied, Array("foreign"))
 
 
@@ -268,14 +268,14 @@ def _copy_to_host(low: Expressions, node: ir.Call, receiver: Operand, name: str 
     assert receiver.var is not None
     if stream is None:
         low.look(receiver, node, Touch.READ)
-        low.emit(flow.SyncStream(None, span=node.span))
+        low.emit(instructions.SyncStream(None, span=node.span))
         if target is not None:
             low.look(into, target, Touch.WRITE)
         return into
     uses = [Use(receiver.var, Hold.SHARED, node.span, spell(node), "self")]
     if into.var is not None:
         uses.append(Use(into.var, Hold.EXCLUSIVE, node.span, spell(node), "ary"))
-    low.emit(flow.Enqueue(Site(Kind.JOB, spell(node), node.span), stream, tuple(uses), span=node.span))
+    low.emit(instructions.Enqueue(Site(Kind.JOB, spell(node), node.span), stream, tuple(uses), span=node.span))
     return into
 
 
@@ -287,12 +287,12 @@ def _copy_to_device(low: Expressions, node: ir.Call, receiver: Operand, name: st
     if stream is None:
         if source is not None:
             low.look(operand, source, Touch.READ)
-        low.emit(flow.SyncStream(None, span=node.span))
+        low.emit(instructions.SyncStream(None, span=node.span))
         return Operand(None)
     uses = [Use(receiver.var, Hold.EXCLUSIVE, node.span, spell(node), "self")]
     if operand.var is not None:
         uses.append(Use(operand.var, Hold.SHARED, node.span, spell(node), "ary"))
-    low.emit(flow.Enqueue(Site(Kind.JOB, spell(node), node.span), stream, tuple(uses), span=node.span))
+    low.emit(instructions.Enqueue(Site(Kind.JOB, spell(node), node.span), stream, tuple(uses), span=node.span))
     return Operand(None)
 
 
@@ -303,35 +303,35 @@ def stream_method(low: Expressions, node: ir.Call, method: str, receiver: Operan
     args = [arg.value for arg in node.args]
     if method == "synchronize":
         if kind == "event" and var is not None:
-            low.emit(flow.SyncEvent(var, span=node.span))
+            low.emit(instructions.SyncEvent(var, span=node.span))
         else:
-            low.emit(flow.SyncStream(var if kind == "stream" else None, span=node.span))
+            low.emit(instructions.SyncStream(var if kind == "stream" else None, span=node.span))
             if kind is None and var is not None:
                 # It may be a stream of ours, and the one that an op runs on.
-                low.emit(flow.SyncStream(var, span=node.span))
+                low.emit(instructions.SyncStream(var, span=node.span))
         return Operand(None)
     if method == "auto_synchronize" and var is not None:
         return Operand(var, Handle("synced stream"))
     if method == "query":
-        low.emit(flow.SyncStream(None, span=node.span))
+        low.emit(instructions.SyncStream(None, span=node.span))
         return Operand(None)
     if kind == "event" and var is not None and method in ("record", "wait"):
         stream = stream_of(low, args[0] if args else None)
-        instr = flow.Record(var, stream, span=node.span) if method == "record" else None
-        low.emit(instr or flow.WaitEvent(stream, var, span=node.span))
+        instr = instructions.Record(var, stream, span=node.span) if method == "record" else None
+        low.emit(instr or instructions.WaitEvent(stream, var, span=node.span))
         return Operand(None)
     if method == "record_event" and kind in ("stream", "default stream"):
         event = low.expr(args[0]) if args else Operand(low.make(Kind.EVENT, spell(node), node.span), Handle("event"))
         if event.var is not None:
-            low.emit(flow.Record(event.var, var, span=node.span))
+            low.emit(instructions.Record(event.var, var, span=node.span))
         return event
     if method == "wait_event" and args:
         event = low.expr(args[0])
         if event.var is not None:
-            low.emit(flow.WaitEvent(var, event.var, span=node.span))
+            low.emit(instructions.WaitEvent(var, event.var, span=node.span))
         return Operand(None)
     if method == "wait_stream" and args:
-        low.emit(flow.WaitStream(var, stream_of(low, args[0]), span=node.span))
+        low.emit(instructions.WaitStream(var, stream_of(low, args[0]), span=node.span))
         return Operand(None)
     return None
 

@@ -25,7 +25,7 @@ from tilecheck.borrow.vocabulary import (
     canonical,
 )
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind
+from tilecheck.ir.instructions import Kind
 from tilecheck.ir.kernel import Access, TensorParam
 
 Outside = Callable[[str], Definition | None]
@@ -71,11 +71,11 @@ class Program:
 
     def conditions(self, function: ir.Function) -> Conditions:
         """The conditions of `function`; it may stand in another file."""
-        return conditions(self._survey_of(function), lambda: self.shifting)
+        return conditions(self.survey_of(function), lambda: self.shifting)
 
     def local(self, function: ir.Function) -> set[str]:
         """The names that `function` binds; it may stand in another file."""
-        return self._survey_of(function).local
+        return self.survey_of(function).local
 
     def free(self, function: ir.Function) -> tuple[ir.Name, ...]:
         """A mention of each variable that `function` does not bind; it may stand in another file."""
@@ -85,7 +85,8 @@ class Program:
             self._free[function] = tuple({name.id: name for name in named if name.id not in own}.values())
         return self._free[function]
 
-    def _survey_of(self, function: ir.Function) -> Survey:
+    def survey_of(self, function: ir.Function) -> Survey:
+        """What `function` mentions; it may stand in another file."""
         if self._surveys is None:
             self._surveys = {id(part.unit): part for part in self.survey.units()}
         if id(function) not in self._surveys:
@@ -218,7 +219,7 @@ class Program:
 
     def concerns(self, function: ir.Function) -> bool:
         """Whether the body of `function` does anything with what is ours."""
-        part = self._survey_of(function)
+        part = self.survey_of(function)
         return bool(part.attributes & OUR_METHODS) or any(
             full.startswith(LIBRARIES) or self.known(full) for full in part.full
         )

@@ -16,28 +16,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilecheck.borrow.liveness import binds, reads
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Flow, Instr, Kind, Var
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.flow import Block, Flow
+from tilecheck.ir.instructions import Instr, Kind, Var
 
-_TRIGGERS = (flow.Build, flow.Lend, flow.Move, flow.Enqueue, flow.Combine, flow.Replay)
+_TRIGGERS = (
+    instructions.Build,
+    instructions.Lend,
+    instructions.Move,
+    instructions.Enqueue,
+    instructions.Combine,
+    instructions.Replay,
+)
 
 
 def relevant(function: Flow) -> Flow | None:
     """`function` without what cannot matter, None if nothing can."""
     # Most functions have nothing that can break: that is known before any variable is looked at.
-    instructions = list(flow.instructions(function.body))
-    if not any(map(_triggers, instructions)):
+    steps = list(flow.walk(function.body))
+    if not any(map(_triggers, steps)):
         return None
     groups = _Groups()
     seeds: list[Var] = []
-    for instr in instructions:
+    for instr in steps:
         mentioned = [*reads(instr)]
         bound = binds(instr)
         if bound is not None:
             mentioned.append(bound)
-        if not isinstance(instr, flow.Access | flow.Escape | flow.Unbind):
+        if not isinstance(instr, instructions.Access | instructions.Escape | instructions.Unbind):
             groups.join(mentioned)
-        if _triggers(instr) or isinstance(instr, flow.SyncStream):
+        if _triggers(instr) or isinstance(instr, instructions.SyncStream):
             # Waiting for a stream may end what is on one of which nothing is known.
             seeds += mentioned
     kept = {groups.root(var) for var in seeds}
@@ -45,7 +53,7 @@ def relevant(function: Flow) -> Flow | None:
 
 
 def _triggers(instr: Instr) -> bool:
-    if isinstance(instr, flow.Borrow):
+    if isinstance(instr, instructions.Borrow):
         return instr.renews or instr.site.kind is Kind.RAW
     return isinstance(instr, _TRIGGERS)
 
@@ -73,13 +81,13 @@ def _cut(block: Block, groups: _Groups, kept: set[Var], guarded: bool) -> Block:
         rest = _rest(instr, groups, kept, guarded)
         if rest is not None:
             found.append(rest)
-        elif guarded and flow.may_raise((instr,)) and not (found and isinstance(found[-1], flow.Idle)):
-            found.append(flow.Idle(span=instr.span))
+        elif guarded and flow.may_raise((instr,)) and not (found and isinstance(found[-1], instructions.Idle)):
+            found.append(instructions.Idle(span=instr.span))
     return tuple(found)
 
 
 def _matters(*blocks: Block) -> bool:
-    return any(not isinstance(instr, flow.Idle) for block in blocks for instr in block)
+    return any(not isinstance(instr, instructions.Idle) for block in blocks for instr in block)
 
 
 def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr | None:
@@ -102,11 +110,11 @@ def _rest(instr: Instr, groups: _Groups, kept: set[Var], guarded: bool) -> Instr
             if not _matters(body, *handlers, orelse, final):
                 return None
             return replace(instr, body=body, handlers=handlers, orelse=orelse, final=final)
-        case flow.Assume(src=src):
+        case instructions.Assume(src=src):
             return instr if groups.root(src) in kept else None
-        case flow.Decide() | flow.Forget():
+        case instructions.Decide() | instructions.Forget():
             return instr
-        case flow.Leave(value=str() as value) if groups.root(value) not in kept:
+        case instructions.Leave(value=str() as value) if groups.root(value) not in kept:
             return replace(instr, value=None)
         case _:
             bound = binds(instr)

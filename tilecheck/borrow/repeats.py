@@ -19,9 +19,9 @@ from tilecheck.borrow.launching import call_kernel
 from tilecheck.borrow.shapes import check_run
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import Handle, KernelValue, Launcher, Op, Value
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
-from tilecheck.ir.flow import Kind, Site, Touch
+from tilecheck.ir import instructions
+from tilecheck.ir.instructions import Kind, Site, Touch
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -31,9 +31,9 @@ def start(low: Expressions, node: ir.Expr, op: str, name: str, stream: str | Non
     """The running form of `op`, which knows its stream."""
     running = low.temp()
     stream = stream or low.policy
-    low.emit(flow.Start(running, Site(Kind.RUNNING, name, node.span), op, stream, span=node.span))
+    low.emit(instructions.Start(running, Site(Kind.RUNNING, name, node.span), op, stream, span=node.span))
     if stream is not None:
-        low.emit(flow.Put(running, ".stream", stream, span=node.span))
+        low.emit(instructions.Put(running, ".stream", stream, span=node.span))
     return Operand(running, Handle("running"))
 
 
@@ -42,7 +42,7 @@ def launcher(low: Expressions, node: ir.Call, kernel: KernelValue) -> Operand:
     streams = [low.expr(arg.value) for arg in node.args]
     var = low.make(Kind.OTHER, spell(node), node.span)
     if len(streams) == 1 and streams[0].var is not None:
-        low.emit(flow.Put(var, ".stream", streams[0].var, span=node.span))
+        low.emit(instructions.Put(var, ".stream", streams[0].var, span=node.span))
     return Operand(var, Launcher(kernel))
 
 
@@ -65,21 +65,21 @@ def repeat(low: Expressions, node: ir.Call, known: Value, called: Operand) -> Op
         if op.var is not None and called.var is not None:
             stream = low.temp()
             site = Site(Kind.OTHER, f"{spell(node.func)}.stream", node.span)
-            low.emit(flow.Get(stream, called.var, ".stream", site, span=node.span))
+            low.emit(instructions.Get(stream, called.var, ".stream", site, span=node.span))
             if isinstance(op.value, Op):
                 check_run(low, node, op.value)
             running = start(low, node, op.var, spell(node.func), stream)
-            low.emit(flow.Put(called.var, None, low.object_of(running, node), span=node.span))
+            low.emit(instructions.Put(called.var, None, low.object_of(running, node), span=node.span))
         return Operand(None)
     for arg in node.args:
         low.read(arg.value)
     if isinstance(known, Handle) and known.kind == "prepared" and called.var is not None:
         low.look(called, node.func)
         op_var, running_var = low.temp(), low.temp()
-        low.emit(flow.Replay(op_var, Site(Kind.OP, spell(node), node.span), called.var, span=node.span))
+        low.emit(instructions.Replay(op_var, Site(Kind.OP, spell(node), node.span), called.var, span=node.span))
         site = Site(Kind.RUNNING, spell(node.func), node.span)
-        low.emit(flow.Start(running_var, site, op_var, repeats=True, span=node.span))
-        low.emit(flow.Put(called.var, None, running_var, span=node.span))
+        low.emit(instructions.Start(running_var, site, op_var, repeats=True, span=node.span))
+        low.emit(instructions.Put(called.var, None, running_var, span=node.span))
     return Operand(None)
 
 
@@ -90,7 +90,7 @@ def repeats_method(low: Expressions, node: ir.Call, method: str, receiver: Opera
     if method == "wait" and receiver.var is not None:
         if low.where:
             low.reentrant(node, spell(node))
-        low.emit(flow.Finish(receiver.var, waits=True, span=node.span))
+        low.emit(instructions.Finish(receiver.var, waits=True, span=node.span))
         return Operand(None)
     low.look(receiver, node, Touch.LOOK)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))

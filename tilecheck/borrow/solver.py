@@ -22,8 +22,9 @@ from tilecheck.borrow.loans import LASTING, WORKING, inside, lineage
 from tilecheck.borrow.narrowing import possible
 from tilecheck.borrow.relevance import relevant
 from tilecheck.diagnostic import Span
-from tilecheck.ir import flow
-from tilecheck.ir.flow import Block, Flow, Instr, Kind, Site, Var
+from tilecheck.ir import flow, instructions
+from tilecheck.ir.flow import Block, Flow
+from tilecheck.ir.instructions import Instr, Kind, Site, Var
 
 MOST_STATES = 64
 """How many pasts are told apart at one point."""
@@ -165,15 +166,15 @@ class _Run:
                 return self.tidy(self.loop(instr, ways, guarded), instr)
             case flow.Guard():
                 return self.tidy(self.guard(instr, ways, guarded), instr)
-            case flow.Assume(src=src, what=what):
+            case instructions.Assume(src=src, what=what):
                 named = self.effects.named
                 return {
                     k: state for k, state in ways.on.items() if possible(state, named(state, src, instr.span), what)
                 }
-            case flow.Decide(key=key, holds=holds):
+            case instructions.Decide(key=key, holds=holds):
                 asked_again = asked(key) in self.live.after.get(id(instr), {})
                 return {k: state for k, state in ways.on.items() if _agrees(state, key, holds, asked_again)}
-            case flow.Forget(key=key):
+            case instructions.Forget(key=key):
                 for state in ways.on.values():
                     state.decided.pop(key, None)
                 return ways.on

@@ -15,8 +15,8 @@ from tilecheck.borrow.spell import spell
 from tilecheck.borrow.values import KernelValue
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
-from tilecheck.ir import flow
 from tilecheck.ir import host as ir
+from tilecheck.ir import instructions
 from tilecheck.ir.kernel import Access, TensorParam
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def tune(low: Expressions, node: ir.Call, full: str) -> Operand | None:
                 _check(low, kernels[0], arg.value, node, full)
             continue
         low.escape(low.expr(arg.value), arg.span)
-    low.emit(flow.Clobber(span=node.span))
+    low.emit(instructions.Clobber(span=node.span))
     return Operand(None)
 
 

@@ -37,7 +37,7 @@ class Array:
     """A tensor or array. `library` says whose: ours, numba's (on the device), NumPy's (on the host), a foreign one.
 
     `access` is ours only; a `pinned` array of the host is seen by the device, others are copied for a launch. `made` is
-    what computed it, of a plain library's, if that can still be read.
+    what computed it, of a plain library's, if that can still be read. With `or_none` it may be None as well.
     """
 
     library: Literal["tilecheck", "numba", "numpy", "foreign"]
@@ -46,6 +46,7 @@ class Array:
     access: Access | None = None
     pinned: bool = False
     made: Expr | None = None
+    or_none: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do."""
+    """A running op, a graph, a graph scope, a prepared launch, a stream, an event: told apart by what they can do. A running
+    op that was started where none may run is `refused`: that was told there.
+    """
 
     kind: Literal[
         "running",
@@ -133,6 +136,7 @@ class Handle:
         "current stream",
         "default stream",
     ]
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,14 @@ class Table:
 
     keys: tuple[object, ...]
     values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A container of arrays, nobody knows how many: all that is known of each is `of`. It is a dict if `keyed`."""
+
+    of: Array
+    keyed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +205,7 @@ Value = (
     | Handle
     | Items
     | Table
+    | Many
     | Thing
     | Partial
 )
@@ -204,11 +217,19 @@ def join(a: Value, b: Value) -> Value:
     """What is known where two paths meet."""
     if a == b:
         return a
+    if Number(None) in (a, b):
+        one = b if a == Number(None) else a
+        # What an array does, None does not: where it is used it is the array.
+        return replace(one, or_none=True) if isinstance(one, Array) and one.library == "numpy" else NOTHING
+    if isinstance(a, Many | Items | Table) and isinstance(b, Many | Items | Table) and Many in (type(a), type(b)):
+        keyed = isinstance(a, Table) or (isinstance(a, Many) and a.keyed)
+        return grown(a, b.of if isinstance(b, Many) else b.values, keyed)
     if isinstance(a, Array) and isinstance(b, Array) and a.library == b.library:
         dtype = a.dtype if a.dtype == b.dtype else None
         access = a.access if a.access == b.access else None
         made = a.made if a.made is b.made else None
-        return Array(a.library, dtype, a.shape if a.shape == b.shape else None, access, made=made)
+        shape, or_none = a.shape if a.shape == b.shape else None, a.or_none or b.or_none
+        return Array(a.library, dtype, shape, access, made=made, or_none=or_none)
     if isinstance(a, Items) and isinstance(b, Items) and len(a.values) == len(b.values):
         return Items(tuple(join(x, y) for x, y in zip(a.values, b.values, strict=True)), a.loose or b.loose)
     if isinstance(a, Thing) and isinstance(b, Thing) and a.cls == b.cls:
@@ -241,8 +262,18 @@ def _ask_alike(one: Param, other: Param) -> bool:
     return type(one) is type(other) and one.name == other.name
 
 
+def grown(value: Value, item: Value | tuple[Value, ...], keyed: bool) -> Value:
+    """The container `value` with `item`, or all of them, put into it: known if all that is in it are arrays of the host."""
+    held = value.values if isinstance(value, Items | Table) else (value.of,) if isinstance(value, Many) else (NOTHING,)
+    parts = [part for part in (*held, *(item if isinstance(item, tuple) else (item,))) if part != Number(None)]
+    every = reduce(join, parts) if parts else NOTHING
+    return Many(every, keyed) if isinstance(every, Array) and every.library == "numpy" else NOTHING
+
+
 def item_of(value: Value, index: object) -> Value:
     """What is known of `value[index]`; of an `index` that is not known, None, what all items have in common."""
+    if isinstance(value, Many):
+        return value.of
     if isinstance(value, Items) and isinstance(index, int) and -len(value.values) <= index < len(value.values):
         return value.values[index]
     if isinstance(value, Table) and index in value.keys:

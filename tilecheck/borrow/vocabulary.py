@@ -42,6 +42,9 @@ LOOKS = frozenset(
     for name in ("len", "type", "id", "isinstance", "hasattr", "callable", "repr", "print", "str", "format", "range")
 )
 
+# Functions that read all that is in a list that they are given.
+READ_EACH = ("numpy.", "builtins.sum")
+
 # Those that print it, or say what it is.
 PRINTS = frozenset(f"builtins.{name}" for name in ("print", "repr", "str", "format", "type", "id", "isinstance"))
 

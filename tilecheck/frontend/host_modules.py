@@ -2,7 +2,7 @@
 
 A dotted name is split at every dot, longest module first; re-exports (`from .kernels import scale` in an `__init__`) are
 followed. Modules that the project does not hold, and files that do not parse, define nothing. Of a file that mentions no
-kernels only the numbers are read, from its text.
+kernels only the numbers are read, from its text, unless that hands on what it imports.
 
 Worked example: in `shop/main.py`, `from shop import scale` makes `scale` stand for `shop.scale`; `shop/__init__.py`
 imports it from `.kernels`, so the definition is the function `scale` of `shop/kernels.py`.
@@ -34,6 +34,7 @@ class HostModules:
     def __init__(self, resolve: ResolveFrom) -> None:
         self.resolve = resolve
         self._read: dict[str, tuple[dict[str, Definition], dict[str, str]] | None] = {}
+        self._plain: dict[str, dict[str, Definition]] = {}
 
     def outside(self, importer: str) -> Callable[[str], Definition | None]:
         """The definition behind a dotted name, as seen from the file `importer`."""
@@ -47,30 +48,31 @@ class HostModules:
             source = self.resolve(module, importer)
             if source is None:
                 continue
-            read = self._module(module, source)
+            head, _, tail = rest.partition(".")
+            read = self._module(module, source, head)
             if read is None:
                 return None
             definitions, exports = read
             if rest in definitions:
                 return definitions[rest]
-            head, _, tail = rest.partition(".")
             if head in exports and depth < _DEEPEST:
                 target = f"{exports[head]}.{tail}" if tail else exports[head]
                 return self.find(target, source.path, depth + 1) if target != full else None
             return None
         return None
 
-    def _module(self, name: str, source: Source) -> tuple[dict[str, Definition], dict[str, str]] | None:
+    def _module(self, name: str, source: Source, asked: str) -> tuple[dict[str, Definition], dict[str, str]] | None:
+        """What the module defines and hands on; of one without kernels the numbers, if `asked` is no name of another."""
+        mentions = mentions_kernels(source.text.encode("utf-8", "surrogatepass"))
+        if not mentions and not source.path.endswith("__init__.py") and not _hands_on(source.text, asked):
+            if source.path not in self._plain:
+                self._plain[source.path] = _numbers(source)
+            return self._plain[source.path], {}
         if source.path not in self._read:
             self._read[source.path] = self._definitions(name, source)
         return self._read[source.path]
 
     def _definitions(self, name: str, source: Source) -> tuple[dict[str, Definition], dict[str, str]] | None:
-        if not mentions_kernels(source.text.encode("utf-8", "surrogatepass")) and not source.path.endswith(
-            "__init__.py"
-        ):
-            return _numbers(source), {}
-
         def resolve(module: str) -> Source | None:
             return self.resolve(module, source.path)
 
@@ -92,6 +94,14 @@ class HostModules:
         return found, exports
 
 
+def _hands_on(text: str, name: str) -> bool:
+    """Whether `name` may be bound by an import, or be another name for something: `fast = kernels.scale`."""
+    named = re.compile(rf"\*|\b{re.escape(name)}\b")
+    if any(named.search(found[1]) for found in _IMPORTED.finditer(text)):
+        return True
+    return re.search(rf"^{re.escape(name)}[ \t]*=[ \t]*[A-Za-z_][\w.]*[ \t]*(?:#.*)?$", text, re.MULTILINE) is not None
+
+
 def _numbers(source: Source) -> dict[str, Definition]:
     """The names that a file gives an integer, once, at its top level."""
     found: dict[str, Definition] = {}
@@ -107,5 +117,6 @@ def _numbers(source: Source) -> dict[str, Definition]:
     return found
 
 
+_IMPORTED = re.compile(r"^[ \t]*(?:from[ \t.]+[\w.]*[ \t]*)?import\b[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)(.*)")
 _INTEGER = re.compile(r"\s*(\d+)\s*(?:#.*)?")

@@ -218,7 +218,8 @@ class Binder:
             keep = len(base) - (len(node.relative) - 1)
             module = ".".join([*base[: max(keep, 0)], *([module] if module else [])])
         if isinstance(node.names, cst.ImportStar):
-            for name in self._public_names(module):
+            # A module's own names are bound already, and what they stand for is not "this module's".
+            for name in self._public_names(module) if module != scope.module.full else ():
                 scope.imports[name] = f"{module}.{name}"
             return
         for alias in node.names:

@@ -114,6 +114,8 @@ _CANONICAL = (
     ("tilecheck.surface.unsafe", "tilecheck"),
     ("tilecheck.surface.kernel", "tilecheck"),
 )
+# What may bind any name of a module: its dictionary in hand, or text run as code.
+_ANY_NAME = re.compile(r"(?<!globals=)(?<![.\w])(?:globals|vars)\s*\(\s*\)|(?<![.\w])exec\s*\(|\bsys\.modules\s*\[")
 _GLOBAL = re.compile(r"(?:^|[:;])[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 _OPAQUE_ROOTS = frozenset({"numba", "numba_cuda", "numpy", "math", "operator", "tilecheck", "cuda", "cupy", "torch"})
 
@@ -205,6 +207,8 @@ class Scope:
             for names in _GLOBAL.findall(source.text):  # a function may rebind these at any time
                 for name in names.split(","):
                     self.bindings.setdefault(name.strip(), []).append(Binding(None))
+        # Whether any name of this scope may be bound by a way that its text does not show.
+        self._loose = isinstance(node, cst.Module) and _ANY_NAME.search(source.text) is not None
         self._cache: dict[str, object] = {}
         self._children: dict[cst.CSTNode, Scope] = {}
 
@@ -228,7 +232,9 @@ class Scope:
         if name not in self._cache:
             self._cache[name] = UNKNOWN  # a name that needs itself is unknown
             values = [self._value(binding) for binding in self.bindings[name]]
-            self._cache[name] = _agreed(values) if self._settled(values) else UNKNOWN
+            value = _agreed(values) if self._settled(values) else UNKNOWN
+            defined = isinstance(value, Ref | FunctionValue | ClassValue | ModuleValue)
+            self._cache[name] = value if defined or not self._loose else UNKNOWN
         return self._cache[name]
 
     def _settled(self, values: list[object]) -> bool:

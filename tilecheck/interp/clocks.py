@@ -6,7 +6,8 @@ until a grid barrier or a fence passed something on. A thread's own time steps a
 
 Fences with atomics: a fence records what the thread knew (`released`); an atomic leaves that record at its cell and
 picks up what it finds there (`pending`); the next fence turns what was picked up into knowledge. A device or system
-fence crosses blocks, a block fence does not.
+fence crosses blocks, a block fence does not. A record that another one of its block covers is dropped wherever both would be
+picked up, so a lock that went round many threads keeps one record per block.
 
 Invariant: two accesses are ordered iff one thread made both, or the later thread's clock covers the earlier time.
 """
@@ -15,8 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import ge
 
 Clock = list[int]
+# Letters that a thread carries before it looks for those that others cover.
+_FEW_LETTERS = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -28,20 +32,33 @@ class Snapshot:
     far: dict[int, Clock]
     device: bool
 
+    def covers(self, other: Snapshot) -> bool:
+        """Whether whoever picks up this one learns nothing from `other`."""
+        if self.block != other.block or (other.device and not self.device):
+            return False
+        if not all(map(ge, self.own, other.own)):
+            return False
+        return self.far is other.far or all(
+            block in self.far and all(map(ge, self.far[block], clock)) for block, clock in other.far.items()
+        )
+
 
 @dataclass(slots=True, eq=False)
 class Mailbox:
-    """What atomics have left at one cell, in order, each letter once."""
+    """What atomics have left at one cell, each letter with its number."""
 
-    letters: list[Snapshot] = field(default_factory=list)
-    known: set[int] = field(default_factory=set)
+    letters: dict[int, Snapshot] = field(default_factory=dict)
+    known: set[Snapshot] = field(default_factory=set)
+    count: int = 0
 
     def add(self, letters: Sequence[Snapshot]) -> None:
-        """Leave those of `letters` that are not here."""
+        """Leave those of `letters` that were not left here, in place of those that they cover."""
         for letter in letters:
-            if id(letter) not in self.known:
-                self.known.add(id(letter))
-                self.letters.append(letter)
+            if letter not in self.known:
+                self.known.add(letter)
+                self.letters = {at: old for at, old in self.letters.items() if not letter.covers(old)}
+                self.count += 1
+                self.letters[self.count] = letter
 
 
 def joined(a: Clock, b: Clock) -> Clock:
@@ -66,10 +83,22 @@ def joined_far(parts: Sequence[dict[int, Clock]]) -> dict[int, Clock]:
     return result
 
 
+def merged(letters: Sequence[Snapshot]) -> list[Snapshot]:
+    """Letters of one block that are always left together, as one for either reach."""
+    result: list[Snapshot] = []
+    for device in (True, False):
+        alike = [letter for letter in letters if letter.device is device]
+        if len(alike) > 1:
+            own = [max(times) for times in zip(*(letter.own for letter in alike), strict=True)]
+            alike = [Snapshot(alike[0].block, own, joined_far([letter.far for letter in alike]), device)]
+        result += alike
+    return result
+
+
 class Timed:
     """A thread's clock. `lane` is its place in the block of `width` threads, `block` its block's number."""
 
-    __slots__ = ("block", "far", "lane", "own", "pending", "picked", "released", "time")
+    __slots__ = ("block", "far", "lane", "own", "pending", "picked", "released", "time", "yields")
 
     def __init__(self, block: int, lane: int, own: Clock) -> None:
         self.block = block
@@ -79,8 +108,10 @@ class Timed:
         self.far: dict[int, Clock] = {}
         self.released: list[Snapshot] = []
         self.pending: list[Snapshot] = []
-        # How many letters of each box were picked up.
+        # The number of the last letter of each box that was picked up.
         self.picked: dict[Mailbox, int] = {}
+        # How often it let others go first since an atomic of its own last changed something.
+        self.yields = 0
 
     def knows(self, block: int, lane: int, time: int) -> bool:
         """Whether what thread `lane` of `block` did at `time` comes before what this thread does now."""
@@ -107,9 +138,14 @@ class Timed:
 
     def publish(self, box: Mailbox) -> None:
         """An atomic on the cell of `box`: leave what was released, pick up what others left."""
-        self.pending += box.letters[self.picked.get(box, 0) :]
+        seen = self.picked.get(box, 0)
+        if seen < box.count:
+            fresh = [letter for at, letter in box.letters.items() if at > seen]
+            if len(self.pending) > _FEW_LETTERS:
+                self.pending = [old for old in self.pending if not any(new.covers(old) for new in fresh)]
+            self.pending += fresh
         box.add(self.released)
-        self.picked[box] = len(box.letters)
+        self.picked[box] = box.count
 
 
 def meet(threads: Sequence[Timed]) -> None:
@@ -125,7 +161,7 @@ def meet(threads: Sequence[Timed]) -> None:
     for thread in threads:
         own[thread.lane] = thread.time
     # Threads that met before have the same letters.
-    released = list({id(letter): letter for thread in threads for letter in thread.released}.values())
+    released = merged(list({id(letter): letter for thread in threads for letter in thread.released}.values()))
     pending = list({id(letter): letter for thread in threads for letter in thread.pending}.values())
     for thread in threads:
         thread.own = own

@@ -30,6 +30,9 @@ from tilecheck.ir.simt import Atomic, Load, Store, SubArray
 # Threads alive at once, and scheduling steps without one finishing before more are let in.
 WINDOW = 2048
 PATIENCE = 20_000
+# A thread that gave way n times without changing anything is passed over n times before its next step, at most so often:
+# who spins at a lock leaves the steps to its holder.
+MOST_WAITS = 15
 # What generated code may raise where numba's types would have refused the kernel, or a value is not known.
 MISFITS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 
@@ -144,6 +147,9 @@ class _Run:
             while ready:
                 place = int(pick() * len(ready))
                 thread = ready[place]
+                if thread.waits:
+                    thread.waits -= 1
+                    continue
                 ready[place] = ready[-1]
                 ready.pop()
                 self._step(thread)
@@ -166,6 +172,8 @@ class _Run:
         thread.reply = None
         self.machine.tick()
         if event is None:
+            thread.yields = min(thread.yields + 1, MOST_WAITS)
+            thread.waits = thread.yields
             self.ready.append(thread)
             self.idle += 1
             if self.idle % PATIENCE == 0:  # they may be waiting for a block that has not started

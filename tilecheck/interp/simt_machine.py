@@ -39,7 +39,7 @@ class Thread(Timed):
 
     __slots__ = (
         "bx", "by", "bz", "dx", "dy", "dz", "event", "gone", "gx", "gy", "gz", "home", "lane_id", "lanes", "local",
-        "place", "program", "reply", "tx", "ty", "tz", "warp_size",
+        "place", "program", "reply", "tx", "ty", "tz", "waits", "warp_size",
     )  # fmt: skip
 
     def __init__(self, home: Block, lane: int, place: Extents, grid: Extents, extents: Extents, own: list[int]) -> None:
@@ -59,6 +59,8 @@ class Thread(Timed):
         self.event: tuple[Any, ...] = ()
         self.reply: Any = None
         self.gone = False
+        # How often it will still be passed over.
+        self.waits = 0
 
     def lane_mask(self) -> int:
         """The lanes that this thread's warp operation names; the lanes of the warp if it names none."""

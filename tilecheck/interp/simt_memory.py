@@ -357,6 +357,8 @@ class Memory:
             return 0
         old = a.item(*index)
         new = function(old, *operands)
+        if new != old:
+            t.yields = 0
         if a.cells is not None:
             for cell in self.cells_of(a, index):
                 self.note_atomic(t, cell, a, index, k, bool(new != old))

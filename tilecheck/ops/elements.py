@@ -137,7 +137,7 @@ _WIDE = (32, 64)
 
 def _atomic_type(op: str, z: Type, index: Type, values: Sequence[Type], mask: Type, kinds: Sequence[str]) -> Type:
     dtype, shape = _changed_shape(op, z, index, values, mask, kinds)
-    if dtype.bits not in _WIDE and not (op == "atomic_add" and dtype.kind == "float"):
+    if dtype.bits not in _WIDE and not (op == "atomic_add" and dtype.name in ("f16", "bf16")):
         raise Refused("dtype-mismatch", f"`{op}` on `{dtype.name}` elements", "atomics take 32 and 64 bits", 0)
     return TileType(dtype, shape)
 

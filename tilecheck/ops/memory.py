@@ -251,7 +251,7 @@ def _store_type(target: Type, tile: Type, /, *at: Type) -> Type:
         raise Refused(
             "shape-mismatch",
             f"`store` of a scalar to `{name}`, whose tile has shape {show(shape)}",
-            f"make a tile of it: `full({show(shape)}, ..., dtype=tc.{dtype.name})`",
+            f"make a tile of it: `tc.full({show(shape)}, {'...' if value.value is None else value.value}, dtype=tc.{dtype.name})`",
             1,
         )
     if value.dtype is not dtype:

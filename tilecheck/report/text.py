@@ -9,7 +9,8 @@
     help: use `old` for the last time before line 21, or copy it with `load`
 
 `render` makes lines of (text, style) pieces; joined, they are the plain text, so that a test, a README and a terminal
-show the same. Styles are rich's names, but rich is only needed to print them in colour.
+show the same. Styles are rich's names, but rich is only needed to print them in colour. Of a line of source that is longer
+than `LONGEST` a part is shown, the one where its marks begin, between dots.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from tilecheck.diagnostic import Diagnostic, Label, Span, Witness
 Piece = tuple[str, str]
 Line = tuple[Piece, ...]
 SourceLines = Callable[[str], Sequence[str]]
+
+# Characters of a source line that are shown, and how many of those stand before its first mark.
+LONGEST, BEFORE = 160, 40
+CUT = "..."
 
 _COLOUR = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
@@ -60,26 +65,38 @@ def _excerpts(diagnostic: Diagnostic, lines_of: SourceLines, colour: str) -> Ite
         for number in sorted({label.span.line for label, _, _ in here}):
             if not 1 <= number <= len(text):
                 continue
-            source = text[number - 1]
-            yield ((f"{number:>{width}} | ", "bold blue"), (_visible(source), ""))
-            on_line = [mark for mark in here if mark[0].span.line == number]
-            for label, sign, style in sorted(on_line, key=lambda mark: mark[0].span.column):
-                start, length = _underline(source, label.span)
+            source = text[number - 1].rstrip("\r\n")
+            on_line = sorted((m for m in here if m[0].span.line == number), key=lambda m: m[0].span.column)
+            part = _part(source, on_line[0][0].span)
+            dots = "" if part.stop == len(source) else CUT
+            before = CUT if part.start else ""
+            yield ((f"{number:>{width}} | ", "bold blue"), (before + _visible(source[part]) + dots, ""))
+            for label, sign, style in on_line:
+                start, length = _underline(source, label.span, part)
+                start += len(before)
                 pointer = sign * length + (f" {label.text}" if label.text else "")
                 yield ((" " * width + " | ", "bold blue"), (" " * start + pointer, style))
 
 
-def _underline(source: str, span: Span) -> tuple[int, int]:
-    """Where the marks of `span` begin on its first line, and how many there are, in terminal cells."""
-    start = min(span.column - 1, len(source))
+def _part(source: str, first: Span) -> slice:
+    """Which part of a line is shown; `first` is its first mark."""
+    if len(source) <= LONGEST:
+        return slice(0, len(source))
+    start = min(max(first.column - 1 - BEFORE, 0), len(source) - LONGEST)
+    return slice(start, start + LONGEST)
+
+
+def _underline(source: str, span: Span, part: slice) -> tuple[int, int]:
+    """Where in the part of the line the marks of `span` begin, and how many there are, in terminal cells."""
+    start = min(max(span.column - 1, part.start), part.stop)
     end = span.end_column - 1 if span.end_line == span.line else len(source.rstrip())
-    end = max(min(end, len(source)), start)
-    return _cells(_visible(source[:start])), max(_cells(_visible(source[start:end])), 1)
+    end = max(min(end, part.stop), start)
+    return _cells(_visible(source[part.start : start])), max(_cells(_visible(source[start:end])), 1)
 
 
 def _visible(source: str) -> str:
-    """`source` without its end and without characters that would move the cursor: tabs as four blanks, controls replaced."""
-    spaced = source.rstrip("\r\n").replace("\t", "    ")
+    """`source` without characters that would move the cursor: tabs as four blanks, controls replaced."""
+    spaced = source.replace("\t", "    ")
     return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) == "Cc" else char for char in spaced)
 
 

@@ -1,4 +1,4 @@
-"""The root of what tilecheck raises, and the one error that the surface itself raises.
+"""The root of what tilecheck raises, and the errors that the surface itself raises.
 
 The runtime's tree of launch errors hangs below `TilecheckError`; here is only what a decorator or a `Dim` can refuse
 before anything is launched.
@@ -31,3 +31,7 @@ class UsageError(TilecheckError):
     """Kernel language on the host, host language in a kernel, or a kernel called with names it does not have."""
 
     rule = "usage"
+
+
+class NoSuchAttribute(UsageError, AttributeError):
+    """A name of another library, or a method of something else: `tc.to_device`, `op.wait()` before `op.run()`."""

@@ -4,7 +4,7 @@ A hint never changes a result, so a backend that has no use for one ignores it. 
 kernel object, the specialisation key, the tuner and the compiler read it.
 
     >>> refusal("num_ctas", 3)
-    '`num_ctas=3`: blocks per cluster, a power of two from 1 to 16'
+    '`num_ctas=3` is not a power of two from 1 to 16: blocks per cluster'
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def refusal(name: str, value: object) -> str | None:
     hint = HINTS.get(name)
     if hint is None:
         return f"there is no hint `{name}`, the hints are {', '.join(f'`{n}`' for n in HINTS)}"
-    return None if hint.takes(value) else f"`{name}={value!r}`: {hint.meaning}, {hint.range}"
+    return None if hint.takes(value) else f"`{name}={value!r}` is not {hint.range}: {hint.meaning}"

@@ -41,7 +41,7 @@ def at_least(left: Term, right: Term) -> Condition:
 def words(term: Term) -> str:
     """A term in the grammar of conditions, without outer brackets."""
     text = show(term).replace("*", " * ")
-    return text[1:-1] if text.startswith("(") and text.endswith(")") and term.kind == "lin" else text
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and term.kind in ("lin", "div", "mod") else text
 
 
 def equalities(conditions: Sequence[Condition]) -> list[Condition]:

@@ -10,7 +10,7 @@ question that mentions one of them knows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label
@@ -22,6 +22,7 @@ from tilecheck.symbolic.contents import Bounded, ElementFact
 from tilecheck.symbolic.linear import LaunchAxis, Poly, Quotient, Size
 from tilecheck.symbolic.requires import Comparison, RequiresError, comparisons, parse, vocabulary
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
+from tilecheck.symbolic.smt_solver import OutOfBudget, Solver
 from tilecheck.symbolic.smt_symbols import Symbols, give_fact
 from tilecheck.symbolic.smt_terms import COMPARE, ONE, ZERO, add, div, mod, mul, num, scale, sub, variable
 from tilecheck.verify.known import Known, loads_of
@@ -39,12 +40,15 @@ class Contract:
         self._arguments = arguments
         self._scalars = scalars
         self._extents: dict[str, Term] = {}
+        # What `requires` says, as facts.
+        self.facts: list[Term] = []
 
     def impose(self, kernel: Kernel) -> tuple[str, ...]:
         """Make the conditions of `kernel` facts; their texts. A condition that does not parse is no fact."""
         texts: list[str] = []
         for comparison in comparisons(kernel):
             fact = self.term(comparison)
+            self.facts.append(fact)
             for symbol in sorted(fact.symbols, key=lambda s: s.order):
                 give_fact(variable(symbol), fact)
             texts.append(comparison.text)
@@ -112,6 +116,18 @@ class Contract:
         if name not in self._extents:
             self._extents[name] = self._symbols.fresh(name, Level.GRID, Taint.INPUT, 0)
         return self._extents[name]
+
+
+def contradictions(kernel: Kernel, solver: Solver, facts: Sequence[Term]) -> Iterator[Fault]:
+    """The refusal of a contract that no launch can keep: whatever the kernel does would be proved under it."""
+    try:
+        if not facts or not solver.refutes(facts):
+            return
+    except OutOfBudget:
+        return
+    message = f"no launch can keep what `{kernel.name}` requires: `{kernel.options.get('requires')}`"
+    help = "take out what contradicts the rest, the block or the extents of the arrays, none of which is 0"
+    yield Fault("launch-contract", message, kernel.span, kernel.name, help=help)
 
 
 def faults(kernel: Kernel, usage: Usage) -> tuple[Fault, ...]:

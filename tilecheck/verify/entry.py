@@ -37,8 +37,8 @@ _LONG = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A walk about to start: `assumptions` in words, `arguments` the parameters' values, `scalars` the terms of scalar parameters, `single` a kernel that
-    uses no thread or block index.
+    """A walk about to start: `assumptions` in words, `arguments` the parameters' values, `scalars` the terms of scalar
+    parameters, `single` a kernel that uses no thread or block index, `required` what the contract says of a launch.
     """
 
     run: Run
@@ -47,14 +47,24 @@ class Entry:
     arguments: Mapping[str, Value]
     scalars: Mapping[str, Term] = field(default_factory=dict)
     single: bool = False
+    required: tuple[Term, ...] = ()
 
 
-def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, contents: bool = False) -> Entry:
+def enter(
+    kernel: Kernel,
+    usage: Usage,
+    solver: Solver,
+    launch: Launch | None,
+    contents: bool = False,
+    lone_threads: bool = False,
+) -> Entry:
     """Set up the walk of `kernel` under `launch` (None: any launch that the kernel is made for); with `contents` what the
-    launch shows of array elements counts too.
+    launch shows of array elements counts too, with `lone_threads` blocks are one thread where nothing says otherwise.
     """
     symbols = Symbols()
     grid, block, assumptions, single = _extents(kernel, usage, launch)
+    if lone_threads:
+        block = [1 if extent is None else extent for extent in block]
     dims = Dims(symbols, tuple(grid), tuple(block))
     shared = kernel.options.get("shared")
     dynamic = launch.dynamic_shared if launch is not None else shared if isinstance(shared, int) else None
@@ -87,7 +97,9 @@ def enter(kernel: Kernel, usage: Usage, solver: Solver, launch: Launch | None, c
     contract = Contract(symbols, dims, env, scalars)
     stated = (*contract.impose(kernel), *contract.contents(run, element_facts(kernel)))
     assumptions += [f"{text} (the kernel's contract)" for text in stated]
-    return Entry(run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single)
+    return Entry(
+        run, State(env, (), TRUE, start_tags()), tuple(assumptions), dict(env), scalars, single, tuple(contract.facts)
+    )
 
 
 def _extents(
@@ -107,16 +119,25 @@ def _extents(
     asks = any(kind in ("threadIdx", "blockIdx", "laneid", "gridDim", "blockDim") for kind, _ in used)
     single = not asks and not any(isinstance(node, Barrier | BarrierValue | Warp) for node in usage.nodes)
     any_block = any(kind in ("blockIdx", "gridDim") for kind, _ in used)
+    # `laneid` goes along x first.
+    threads = {axis for kind, axis in used if kind in ("threadIdx", "blockDim")} | {"x"}
+    blocks = {axis for kind, axis in used if kind in ("blockIdx", "gridDim")} or {"x"}
     for i, axis in enumerate(AXES):
-        thread_axis = any((kind, axis) in used for kind in ("threadIdx", "blockDim"))
-        block_axis = any((kind, axis) in used for kind in ("blockIdx", "gridDim"))
-        if block[i] is None and (single or (axis != "x" and not (thread_axis or block_axis))):
+        if block[i] is None and (single or axis not in threads):
             block[i] = 1
             assumptions.append(f"blockDim.{axis} == 1")
-        if grid[i] is None and (single or (axis != "x" and not (block_axis or thread_axis)) or not any_block):
+        if grid[i] is None and (single or axis not in blocks or not any_block):
             grid[i] = 1
             assumptions.append(f"gridDim.{axis} == 1")
     return grid, block, assumptions, single
+
+
+def made_for_lone_threads(kernel: Kernel, usage: Usage) -> bool:
+    """Whether a kernel tells blocks apart and not their threads, so that it is made for blocks of one thread."""
+    kinds = {kind for kind, _ in usage.axes}
+    apart = bool(kinds & {"blockIdx", "gridDim"}) and not kinds & {"threadIdx", "blockDim", "laneid"}
+    meets = any(isinstance(node, Barrier | BarrierValue | Warp) for node in usage.nodes)
+    return apart and not meets and kernel.options.get("block") is None
 
 
 def _cover(dims: Dims, tasks: int) -> None:

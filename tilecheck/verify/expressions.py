@@ -38,6 +38,7 @@ from tilecheck.verify.overflow import observe, observe_shift
 from tilecheck.verify.phases import cross
 from tilecheck.verify.run import AXES, WARP_LANES, Run, State, Ticket
 from tilecheck.verify.values import (
+    UNREAD,
     Check,
     Items,
     Kind,
@@ -117,7 +118,9 @@ def evaluate(run: Run, state: State, expr: Node) -> Value:
         case DimRef():
             return Unknown("a Dim")
         case Opaque(reason=reason):
-            return Scalar(run.symbols.fresh("opaque", Level.THREAD, Taint.HAVOC)) if reason else Unknown(reason)
+            return (
+                Scalar(run.symbols.fresh(f"{UNREAD}{reason}", Level.THREAD, Taint.HAVOC)) if reason else Unknown(reason)
+            )
     return Unknown("an expression that is not read")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 
@@ -10,11 +11,13 @@ from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
 from tilecheck.symbolic.requires import element_facts
+from tilecheck.symbolic.smt_solver import OutOfBudget
 from tilecheck.verify.condition import words
 from tilecheck.verify.conditions import barrier_hint
-from tilecheck.verify.prove import Proof, Refuted
+from tilecheck.verify.last_block import missing
+from tilecheck.verify.proof import Proof, Refuted
 from tilecheck.verify.simt import Finding, Place
-from tilecheck.verify.suspects import Standing, Suspect, positions, sources
+from tilecheck.verify.suspects import Standing, Suspect, own_name, positions, sources
 from tilecheck.verify.verdict import Property
 
 # How far made-up names are followed.
@@ -75,7 +78,23 @@ def _spelled(node: Node, words: Words, depth: int = 0) -> str:
         text = _spelled(value, words, depth + 1)
         return text if isinstance(value, Load | Name | Const) else f"({text})"
 
-    return re.sub(r"%\d+", meaning, show(node).strip())
+    text = show(node).strip()
+    # The locals of inlined helpers and global arrays are known by longer names.
+    inner = {n.id for n in walk(node) if isinstance(n, Name)}
+    for name in sorted(inner, key=len, reverse=True):
+        text = text.replace(name, own_name(name))
+    return re.sub(r"%\d+", meaning, _as_numba(text, inner))
+
+
+# What `cuda.grid(1)` stands for, in an expression and as one.
+_GRID = re.compile(r"\(\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x\)|\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x")
+_THREAD = re.compile(r"(?<![\w.%])(?:(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|laneid|warpsize)\b")
+
+
+def _as_numba(text: str, names: set[str]) -> str:
+    """The thread's numbers as kernels write them, so that a guard can be pasted; `names` are the kernel's own."""
+    text = _GRID.sub("cuda.grid(1)", text)
+    return _THREAD.sub(lambda match: match[0] if match[0] in names else f"cuda.{match[0]}", text)
 
 
 def same_value_places(proof: Proof) -> tuple[Place, ...]:
@@ -113,7 +132,7 @@ def place_of(node: Node, words: Words) -> Place:
 
 
 def _element(array: Node, index: tuple[Node, ...], words: Words) -> str:
-    name = show(array).rpartition(".")[2]
+    name = own_name(show(array))
     positions = ", ".join(
         _spelled(words.get(part.id, part) if isinstance(part, Name) else part, words) for part in index
     )
@@ -132,6 +151,9 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
     if required is not None:
         return required
     if suspect.rule == "data-race":
+        fences = _fences(proof, suspect)
+        if fences is not None and (_scope(fault.parties) == "different blocks" or "syncthreads" in fences):
+            return fences
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
         return _bounds_advice(refuted, temporaries(proof.entry.run.kernel))
@@ -163,6 +185,17 @@ def _requirement(proof: Proof, suspect: Suspect) -> str | None:
     if suspect.rule not in ("data-race", "out-of-bounds") or len(taken) > 1 or not lengths:
         return None
     return f'if no launch passes such elements, say so: `requires="0 <= {first} < {words(lengths[0])}"`'
+
+
+def _fences(proof: Proof, suspect: Suspect) -> str | None:
+    """The fences that would let the block with the last ticket read what the others left."""
+    if suspect.first is None or suspect.second is None:
+        return None
+    with contextlib.suppress(OutOfBudget):
+        lacking = missing(proof.entry.run, suspect.first, suspect.second)
+        if lacking is not None:
+            return f"{lacking}: the last block reads what the others wrote"
+    return None
 
 
 def _race_advice(places: tuple[Place, ...], scope: str, space: str) -> str:

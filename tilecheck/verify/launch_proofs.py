@@ -20,7 +20,8 @@ from dataclasses import replace
 from tilecheck.frontend.common_launch import common_launch
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel
-from tilecheck.verify.prove import Proof, prove
+from tilecheck.verify.proof import Proof
+from tilecheck.verify.prove import prove
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.verdict import Answer, Verdict
 

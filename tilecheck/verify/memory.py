@@ -138,7 +138,7 @@ def record(
     made: Access | None = None
     options = views(target)
     if not options:
-        run.gap("the array of this access is not known", node)
+        run.gap("the array of this access is not known", node, *run.usage.at_stake)
         return None
     for cond, view in options:
         if kind != "read":

@@ -10,58 +10,33 @@ unknown with a reason. A gap of the walk makes the properties it names unknown.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 from tilecheck.checked import Fault
 from tilecheck.frontend.launches import Launch
 from tilecheck.ir.kernel import Kernel, Node, TensorParam
 from tilecheck.ir.simt import Barrier, BarrierValue
-from tilecheck.symbolic.smt_nodes import Level, Taint, Term
+from tilecheck.symbolic.smt_nodes import Taint, Term
 from tilecheck.symbolic.smt_read import evaluate
 from tilecheck.symbolic.smt_solver import Model, OutOfBudget, Solver
-from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify import barriers, bounds, initialised, narrowing, overflow, pools, races
 from tilecheck.verify.condition import equalities
-from tilecheck.verify.conditions import Conditions, full_block, leaves_room, strongest
+from tilecheck.verify.conditions import Conditions, full_block, leaves_room
 from tilecheck.verify.counters import falling
-from tilecheck.verify.entry import Entry, enter
+from tilecheck.verify.entry import enter, made_for_lone_threads
+from tilecheck.verify.leaning import lean
+from tilecheck.verify.proof import SHOWN, Proof, Refuted, texts
 from tilecheck.verify.rehearsal import settle
 from tilecheck.verify.run import Run
 from tilecheck.verify.statements import walk_kernel
 from tilecheck.verify.suspects import Standing, Suspect
 from tilecheck.verify.usage import Usage
 from tilecheck.verify.verdict import OUT_OF_TIME, Answer, Property, Verdict
-from tilecheck.verify.witness import Replayer, Seen
+from tilecheck.verify.witness import Replayer
 
 # The share of a kernel's budget that replays may take.
 _REPLAY_SHARE = 0.2
-
-
-@dataclass(frozen=True)
-class Refuted:
-    """A suspect that the executor saw happen."""
-
-    suspect: Suspect
-    seen: Seen
-
-
-@dataclass
-class Proof:
-    """What is known of one kernel under one launch (None: any); the rooms of the properties in `late` saw not all."""
-
-    launch: Launch | None
-    entry: Entry
-    answers: dict[Property, Answer] = field(default_factory=dict)
-    refuted: list[Refuted] = field(default_factory=list)
-    suspects: dict[Property, list[Suspect]] = field(default_factory=dict)
-    conditions: Conditions = field(default_factory=Conditions)
-    faults: tuple[Fault, ...] = ()
-    late: set[Property] = field(default_factory=set)
-    # The threads of a run that settled what the solver left open, 0 if there was none.
-    rehearsed: int = 0
 
 
 def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) -> Proof:
@@ -69,18 +44,37 @@ def prove(kernel: Kernel, usage: Usage, launch: Launch | None, budget: float) ->
     begun = time.process_time()
     proof = _attempt(kernel, usage, launch, budget)
     missed = _missed(proof)
-    if missed and proof.answers[Property.RACE_FREE].verdict in _SHOWN:
+    if missed and proof.answers[Property.RACE_FREE].verdict in SHOWN:
         left = budget - (time.process_time() - begun)
         again = _attempt(kernel, usage, launch, left, missed).answers[Property.RACE_FREE]
-        if again.verdict not in _SHOWN:
+        if again.verdict not in SHOWN:
             line = min(node.span.line for node in missed)
             again = Answer(Verdict.UNKNOWN, reason=f"line {line}: this barrier orders only the threads that meet it")
         proof.answers[Property.RACE_FREE] = again
-    _lean(proof)
+    lean(proof)
+    if launch is None and proof.answers[Property.RACE_FREE].verdict not in SHOWN:
+        lone = _with_lone_threads(kernel, usage, budget - (time.process_time() - begun))
+        proof = proof if lone is None else lone
     if launch is not None:
         proof.rehearsed = settle(proof.answers, kernel, launch, begun + budget)
     if launch is not None and _shows_elements(kernel, usage, launch):
         _look_at_elements(proof, usage, budget - (time.process_time() - begun), missed)
+    return proof
+
+
+def _with_lone_threads(kernel: Kernel, usage: Usage, budget: float) -> Proof | None:
+    """The proof of a kernel that asks for its block only, for blocks of one thread; None if it is not free of races then,
+    or made for others.
+    """
+    if budget <= 0 or kernel.track == "cutile" or not made_for_lone_threads(kernel, usage):
+        return None
+    proof = _attempt(kernel, usage, None, budget, lone_threads=True)
+    race = proof.answers[Property.RACE_FREE]
+    if race.verdict not in SHOWN:
+        return None
+    lean(proof)
+    conditions = (*race.conditions, "blockDim.x == 1")
+    proof.answers[Property.RACE_FREE] = Answer(Verdict.PROVEN_GIVEN, conditions, "no thread index is used")
     return proof
 
 
@@ -102,7 +96,7 @@ def _look_at_elements(proof: Proof, usage: Usage, budget: float, missed: frozens
     if not unknown or budget <= 0:
         return
     again = _attempt(proof.entry.run.kernel, usage, proof.launch, budget, missed, contents=True)
-    _lean(again)
+    lean(again)
     for name in unknown:
         if again.answers[name].verdict is Verdict.PROVEN:
             reason = f"{proof.answers[name].reason}; the elements that this launch passes are safe"
@@ -126,13 +120,14 @@ def _attempt(
     *,
     contents: bool = False,
     fallen: frozenset[Node] = frozenset(),
+    lone_threads: bool = False,
 ) -> Proof:
-    """Answers to all properties; the barriers in `missed` order nothing. `contents` as in `enter`; of the old values of
-    the atomics in `fallen` nothing is said.
+    """Answers to all properties; the barriers in `missed` order nothing. `contents` and `lone_threads` as in `enter`; of
+    the old values of the atomics in `fallen` nothing is said.
     """
     begun = time.process_time()
     solver = Solver(begun + budget * (1 - _REPLAY_SHARE))
-    entry = enter(kernel, usage, solver, launch, contents)
+    entry = enter(kernel, usage, solver, launch, contents, lone_threads)
     proof = Proof(launch, entry)
     run = entry.run
     run.missed, run.falling = missed, fallen
@@ -141,7 +136,10 @@ def _attempt(
         more = falling(run, overflow.relevant(run)) if run.counted else frozenset()
         if more:
             left = budget - (time.process_time() - begun)
-            return _attempt(kernel, usage, launch, left, missed, contents=contents, fallen=fallen | more)
+            again = fallen | more
+            return _attempt(
+                kernel, usage, launch, left, missed, contents=contents, fallen=again, lone_threads=lone_threads
+            )
     except OutOfBudget:
         answer = Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
         proof.answers = dict.fromkeys(Property, answer)
@@ -238,7 +236,7 @@ def _judge(proof: Proof, name: Property, replayer: Replayer, late: bool) -> Answ
         return Answer(Verdict.UNKNOWN, reason=OUT_OF_TIME)
     if any(s.standing is Standing.EXCUSED for s in found) or _leans(proof, name):
         alone = name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED)
-        return Answer(Verdict.PROVEN_GIVEN, _needed(proof, name) if alone else _texts(proof, name, found))
+        return Answer(Verdict.PROVEN_GIVEN, _needed(proof, name) if alone else texts(proof, name, found))
     if name is Property.RACE_FREE and any(s.standing is Standing.SAME_VALUE for s in found):
         return Answer(Verdict.PROVEN, reason="same-value")
     return _alone(proof, name)
@@ -251,17 +249,6 @@ def _unsure(suspect: Suspect, *, may_refute: bool) -> str:
     return (
         f"this index of `{suspect.array.name}` may be outside, and no launch condition was found that keeps it inside"
     )
-
-
-def _texts(proof: Proof, name: Property, found: Sequence[Suspect]) -> tuple[str, ...]:
-    """The conditions that a property needs, without those that follow from the others."""
-    conditions = list(proof.conditions.found)
-    if name in (Property.IN_BOUNDS, Property.RACE_FREE):
-        wanted = {text for suspect in found for text in suspect.conditions}
-        conditions = [condition for condition in conditions if condition.text in wanted]
-    with contextlib.suppress(OutOfBudget):
-        conditions = list(strongest(proof.entry.run, conditions))
-    return tuple(condition.text for condition in equalities(conditions))
 
 
 def _needed(proof: Proof, name: Property) -> tuple[str, ...]:
@@ -279,7 +266,7 @@ def _needed(proof: Proof, name: Property) -> tuple[str, ...]:
             if clear and rest:
                 kept = rest
     except OutOfBudget:
-        return _texts(proof, name, ())
+        return texts(proof, name, ())
     return tuple(condition.text for condition in equalities(kept))
 
 
@@ -335,81 +322,3 @@ def _refutation(proof: Proof, name: Property) -> str:
     first = next(r for r in proof.refuted if r.suspect.property is name)
     lines = ", ".join(str(line) for line in dict.fromkeys(first.seen.fault.lines))
     return f"lines {lines}" if "," in lines else f"line {lines}"
-
-
-_SHOWN = (Verdict.PROVEN, Verdict.PROVEN_GIVEN)
-
-
-def _lean(proof: Proof) -> None:
-    """What leans on freedom from races: withdrawn where that is not shown, given its conditions where it has some."""
-    race = proof.answers[Property.RACE_FREE]
-    if proof.entry.run.leaned and proof.answers[Property.IN_BOUNDS].verdict in _SHOWN:
-        _rest_on_told(proof, race)
-    if race.verdict is Verdict.PROVEN_GIVEN:
-        for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
-            _inherit(proof, name, race)
-    if race.verdict in _SHOWN:
-        return
-    suspects = proof.suspects.get(Property.RACE_FREE, [])
-    excused = {s.array.name for s in suspects if s.standing is Standing.EXCUSED and s.array is not None}
-    doubtful = {s.array for s in suspects if s.standing > Standing.EXCUSED}
-    doubtful |= {g.array for g in proof.entry.run.gaps if Property.RACE_FREE in g.properties}
-    names = {array.name for array in doubtful if array is not None}
-    # A room that ran out of time leaves no suspects, and says nothing of any array.
-    everything = None in doubtful or not doubtful
-    given = Answer(Verdict.PROVEN_GIVEN, _texts(proof, Property.SHARED_INITIALISED, ()))
-    barrier = proof.answers[Property.BARRIERS_UNIFORM].verdict
-    meets = bool(proof.entry.run.barriers or proof.entry.run.warp_ops)
-    if barrier in _SHOWN and meets and (everything or _reads(proof, names)):
-        reason = "a barrier's condition reads an array that may be raced on"
-        proof.answers[Property.BARRIERS_UNIFORM] = Answer(Verdict.UNKNOWN, reason=reason)
-    elif barrier is Verdict.PROVEN and _reads(proof, excused):
-        proof.answers[Property.BARRIERS_UNIFORM] = given
-    initial = proof.answers[Property.SHARED_INITIALISED].verdict
-    shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
-    if initial in _SHOWN and ((everything and shared) or shared & names):
-        reason = "the order of writes and reads is not shown while there may be a race"
-        proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
-    elif initial is Verdict.PROVEN and shared & excused:
-        proof.answers[Property.SHARED_INITIALISED] = given
-
-
-def _rest_on_told(proof: Proof, race: Answer) -> None:
-    """Indices that come from what one thread told its block are as good as the order of telling and reading."""
-    shown = race.verdict in _SHOWN and proof.answers[Property.BARRIERS_UNIFORM].verdict in _SHOWN
-    if not shown:
-        reason = "an index is read from shared memory that may be raced on"
-        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.UNKNOWN, reason=reason)
-    elif race.conditions:
-        answer = proof.answers[Property.IN_BOUNDS]
-        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
-        proof.answers[Property.IN_BOUNDS] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
-
-
-def _inherit(proof: Proof, name: Property, race: Answer) -> None:
-    """What leans on freedom from races holds under the conditions of that proof."""
-    shared = {a.name for a in proof.entry.run.arrays.values() if a.space == "shared"}
-    everything = {a.name for a in proof.entry.run.arrays.values()}
-    leans = bool(shared) if name is Property.SHARED_INITIALISED else _reads(proof, everything)
-    answer = proof.answers[name]
-    if leans and answer.verdict in _SHOWN:
-        conditions = tuple(dict.fromkeys((*answer.conditions, *race.conditions)))
-        proof.answers[name] = Answer(Verdict.PROVEN_GIVEN, conditions, answer.reason)
-
-
-def _reads(proof: Proof, names: set[str]) -> bool:
-    """Whether a barrier's condition reads one of the arrays as if the block agreed on it.
-
-    What a loop carries, and who is still in it, no longer shows where it comes from: it may come from any array read.
-    """
-    run = proof.entry.run
-    symbols = {s for point in run.barriers for s in closure([point.guard])}
-    carried = any(s.applied is None and s.taint in (Taint.DATA, Taint.HAVOC) for s in symbols)
-    if carried and any(a.kind != "write" and a.array.name in names for a in run.accesses):
-        return True
-    for applied in (s.applied for s in symbols):
-        if applied is not None and applied.level is Level.BLOCK and applied.function.startswith("load "):
-            name = applied.function.removeprefix("load ").partition(" at ")[0].partition(".")[0]
-            if name in names:
-                return True
-    return False

@@ -18,7 +18,7 @@ from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.verify.condition import words
 from tilecheck.verify.findings import place_of, temporaries
 from tilecheck.verify.known import Known
-from tilecheck.verify.prove import Proof
+from tilecheck.verify.proof import Proof
 from tilecheck.verify.run import Run
 from tilecheck.verify.suspects import Standing, Suspect, named, sources
 from tilecheck.verify.values import Access

@@ -180,6 +180,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
         usage.unsafe,
         (
             *contract.faults(kernel, usage),
+            *contract.contradictions(kernel, proofs[0].entry.run.solver, proofs[0].entry.required),
             *promotion.promotions(kernel, usage, launches),
             *dict.fromkeys(fault for proof in proofs for fault in proof.faults),
             *(call_sites.broken(kernel, launches, needed) if kernel.track == "simt" else ()),

@@ -6,7 +6,7 @@ The rooms (races, bounds, barriers, initialised) find suspects. `conditions.py` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -19,8 +19,11 @@ from tilecheck.symbolic.smt_terms import conjuncts
 from tilecheck.verify.condition import Condition
 from tilecheck.verify.pairs import Mode, Question
 from tilecheck.verify.run import Run
-from tilecheck.verify.values import Access, Array, Check
+from tilecheck.verify.values import UNREAD, Access, Array, Check
 from tilecheck.verify.verdict import Property
+
+# Symbols that stand for no variable of the source.
+_MADE_UP = frozenset({"alive", "element", "extent", "item", "old", "rounds", "stayed", "truth", "value", "vote"})
 
 
 class Standing(IntEnum):
@@ -92,17 +95,33 @@ def sources(terms: Sequence[Term]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.partition(" at ")[0].partition(".")[0] for name in names))
 
 
+def own_name(name: str) -> str:
+    """A variable as its source calls it: `i` for the `put#2.i` of an inlined helper, `TABLE` for a global `::TABLE`."""
+    return name.rpartition(".")[2].removeprefix("::")
+
+
 def named(arrays: Sequence[str]) -> str:
     """Arrays in words."""
-    return " and ".join(f"`{name}`" for name in arrays) or "an array"
+    return " and ".join(f"`{own_name(name)}`" for name in arrays) or "an array"
+
+
+def _lost(symbols: Iterable[Symbol]) -> str:
+    """Which values the walk lost: why, if it is known, else their names in the source."""
+    labels = sorted({symbol.name.split("!")[0] for symbol in symbols})
+    for label in labels:
+        if label.startswith(UNREAD):
+            return f"it rests on what is not read: {label.removeprefix(UNREAD)}"
+    names = list(dict.fromkeys(own_name(label) for label in labels if label not in _MADE_UP))
+    if not names:
+        return "the rounds of a loop could not be followed" if "rounds" in labels else "a value could not be followed"
+    return f"the values of {', '.join(f'`{name}`' for name in names[:4])} could not be followed"
 
 
 def classify(run: Run, accesses: Sequence[Access], question: Question) -> tuple[Standing, str]:
     """How far a possible violation depends on array contents or on what the walk lost."""
     taints = question.taints()
     if Taint.HAVOC in taints:
-        names = sorted({s.name.split("!")[0] for s in (*question.first, *question.second) if s.taint is Taint.HAVOC})
-        return Standing.UNKNOWN, f"the values of {', '.join(f'`{n}`' for n in names[:4])} could not be followed"
+        return Standing.UNKNOWN, _lost(s for s in (*question.first, *question.second) if s.taint is Taint.HAVOC)
     if Taint.DATA not in taints:
         return Standing.LAUNCH, ""
     by_data = [bool(data_symbols(access.index)) for access in accesses]

@@ -50,6 +50,7 @@ from tilecheck.ir.simt import (
     Warp,
 )
 from tilecheck.symbolic.smt_nodes import Level
+from tilecheck.verify.verdict import Property
 
 _SCOPES = {"grid": Level.GRID, "block": Level.BLOCK, "warp": Level.WARP}
 _WHOLE = frozenset({"&", "|", "^", "<<", ">>"})
@@ -83,6 +84,8 @@ class Usage:
         self.captured = frozenset(self._find_captured())
         self._roots: dict[str, frozenset[str]] = {}
         self.axes = frozenset(self._used_axes())
+        # The properties that an access somewhere in memory may break.
+        self.at_stake = tuple(self._at_stake())
         self.unsafe = any(isinstance(n, OpCall) and n.op == "unsafe" for n in self.nodes)
         self.written = frozenset(self.writes(kernel.body))
         self.ranks = self._find_ranks()
@@ -180,6 +183,13 @@ class Usage:
                     levels.append(Level.BLOCK)
             self._barriers[root] = min(levels, default=None)
         return self._barriers[root]
+
+    def _at_stake(self) -> Iterator[Property]:
+        yield from (Property.RACE_FREE, Property.IN_BOUNDS)
+        if any(isinstance(node, Barrier | BarrierValue | Warp) for node in self.nodes):
+            yield Property.BARRIERS_UNIFORM
+        if any(isinstance(node, AllocArray) and node.space == "shared" for node in self.nodes):
+            yield Property.SHARED_INITIALISED
 
     def _used_axes(self) -> Iterator[tuple[str, str]]:
         for node in self.nodes:

@@ -59,6 +59,10 @@ class Literal_:
     value: str | None
 
 
+# What the name of a symbol begins with that stands for an expression which is not read; the reason follows.
+UNREAD = "unread: "
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A value of which not even the kind is known."""

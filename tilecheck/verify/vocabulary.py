@@ -9,6 +9,7 @@ Worked example: for `a[i]` under `i < c.size` the first candidate is `a.size >= 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 from math import gcd
@@ -40,6 +41,7 @@ from tilecheck.symbolic.smt_terms import (
 )
 from tilecheck.verify.condition import Condition, at_least, words
 from tilecheck.verify.cutile_owner import counted
+from tilecheck.verify.guard_bounds import by_guard, by_remainder
 from tilecheck.verify.pairs import Mode
 from tilecheck.verify.ranges import most, wrapped_arguments
 from tilecheck.verify.run import AXES, LARGEST_BLOCK, Run
@@ -111,16 +113,28 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
     about = closure([guard, position, length])
     others = sorted((e for e in extents if _owner(e) != mine), key=lambda e: e.symbol not in about)
     near = [e for e in others if e.symbol in about]
+    twins = [e for e in extents if _owner(e) == mine and e is not length and _square(suspect, e, length)]
     numbers = constants([position])
     if run.kernel.track == "cutile":
         yield from _row_by_row(run, length, position)
     if value_of(length) is None:
         if position.kind == "const":
             yield at_least(length, num(position.const + 1))
+        if run.kernel.track != "cutile":
+            yield from by_remainder(length, position, guard)
+            own = {e.symbol for e in extents if _owner(e) == mine} - {length.symbol, *(twin.symbol for twin in twins)}
+            for condition in by_guard(length, position, guard):
+                if not own & condition.term.symbols:
+                    yield condition
+            for one, two in combinations(scalars, 2):
+                if any(part.kind == "mul" and {one, two} & {*part.parts} for part, _ in linear_parts(position)[1]):
+                    yield at_least(length, mul(one, two))
         for other in near:
             yield at_least(length, other)
         for scalar in scalars:
             yield at_least(length, scalar)
+        for twin in twins:
+            yield at_least(length, twin)
         if not near and not scalars:
             yield from _launch_fits(run, suspect, length, position, guard)
         for other in others:
@@ -158,6 +172,19 @@ def for_bounds(run: Run, suspect: Suspect) -> Iterator[Condition]:
         if not guarded(guard, position):
             for k in _sizes(run, position, guard):
                 yield at_least(length, num(k))
+
+
+def _square(suspect: Suspect, other: Term, length: Term) -> bool:
+    """Whether the guard keeps both axes of an access below the extent `other` of one of them: the array is meant to be
+    square. A guard that mixes up two axes, or looks at one for the other, is a mistake.
+    """
+    axis = re.search(r"\.shape\[(\d+)\]$", other.symbol.name) if other.symbol is not None else None
+    access, guard = suspect.first, suspect.guard
+    if axis is None or access is None or guard is None or length.symbol in guard.symbols:
+        return False
+    index = access.index[int(axis[1])] if int(axis[1]) < len(access.index) else ZERO
+    moving = {s for s in index.symbols if s.level is not Level.GRID}
+    return any(other.symbol in part.symbols and moving & part.symbols for part in conjuncts(guard))
 
 
 def _sizes(run: Run, position: Term, guard: Term) -> list[int]:

@@ -253,6 +253,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """As in `tensor.device`."""
 
+    @property
+    def model(self) -> str:
+        """What kind of device it is: times of one say nothing of another."""
+
     def look(self) -> None:
         """Let go of what work that is over kept, and call what waits for its end."""
 
@@ -274,7 +278,26 @@ class Backend(Protocol):
         """The program of a proved SIMT kernel with `block` threads and `shared` bytes of dynamic shared memory;
         `function` is what the user wrote."""
 
+    def compile_cpp(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        block: Grid,
+        shared: int,
+        formats: str,
+        given: Sequence[tuple[str, int]],
+    ) -> Any:
+        """The program of a kernel in CUDA C++ for arguments of these `formats` (see `driver.Packed`); `given` says in words what
+        they are, and their bytes. Raises LaunchRefused where there is no C++, for what does not compile and for what the device
+        cannot hold.
+        """
+
     def stream(self) -> Stream: ...
+
+    def wrap(self, foreign: object) -> Stream:
+        """The stream of another library, which stays alive as long as ours. Raises UsageError for what is none of this device."""
+
     def graph(self, work: tuple[Work, ...]) -> Graph: ...
 
 
@@ -286,7 +309,7 @@ def default() -> Backend:
     where no GPU can be used.
     """
     from tilecheck_runtime.backends.cpu import CPU
-    from tilecheck_runtime.driver import NoDevice
+    from tilecheck_runtime.errors import NoDevice
 
     wanted = os.environ.get("TILECHECK_DEVICE", "")
     if wanted not in ("", "cpu", "cuda"):
@@ -303,7 +326,8 @@ def default() -> Backend:
 
 def _cuda() -> Backend:
     # The driver is asked first: it is the cheaper question, and numba's import is slow.
-    from tilecheck_runtime.driver import Device, NoDevice
+    from tilecheck_runtime.driver import Device
+    from tilecheck_runtime.errors import NoDevice
 
     Device.open()
     try:

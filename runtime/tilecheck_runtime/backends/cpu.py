@@ -270,7 +270,7 @@ def array(strided: Strided) -> Array:
 
 
 class _CPU:
-    name = "cpu"
+    name = model = "cpu"
 
     def look(self) -> None:
         """Work lets go of everything itself when it ends."""
@@ -300,8 +300,20 @@ class _CPU:
     ) -> cpu_simt.SimtProgram:
         return cpu_simt.compile_simt(report, block, shared, dims)
 
+    def compile_cpp(self, source: str, name: str, *rest: object) -> Any:
+        raise LaunchRefused(
+            f"`{name}` is CUDA C++, which runs on a GPU alone; this process computes on the cpu",
+            "write it as a `@tc.kernel` or `@tc.simt` to run it everywhere",
+            rule="unsupported",
+        )
+
     def stream(self) -> CPUStream:
         return CPUStream()
+
+    def wrap(self, foreign: object) -> CPUStream:
+        raise UsageError(
+            "this process computes on the cpu, where there are no streams of other libraries", "make one: `tc.Stream()`"
+        )
 
     def graph(self, work: tuple[Work, ...]) -> CPUGraph:
         return CPUGraph(work)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from types import FunctionType
 
 import numpy as np
@@ -23,7 +24,11 @@ from tilecheck.ir.compilers import preference
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Looks, Strided, Upload, Work
+from tilecheck_runtime.backends.cuda_cpp import CppProgram
+from tilecheck_runtime.backends.cuda_cpp import load as load_cpp
+from tilecheck_runtime.backends.cuda_cpp import match as match_cpp
 from tilecheck_runtime.backends.cuda_events import CUDAEvent, Report
+from tilecheck_runtime.backends.cuda_foreign import wrapped
 from tilecheck_runtime.backends.cuda_streams import CUDAGraph, CUDAStream
 from tilecheck_runtime.backends.numba_cuda import lowering
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
@@ -32,8 +37,9 @@ from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import LaunchRefused, UsageError
+from tilecheck_runtime.driver import Device
+from tilecheck_runtime.errors import DriverError, LaunchRefused, OpError, UsageError
+from tilecheck_runtime.layout import dense
 from tilecheck_runtime.sites import place
 from tilecheck_runtime.specialise import Key, Once
 
@@ -51,12 +57,26 @@ class CUDABuffer:
     nbytes: int
 
 
+class Held:
+    """A buffer that is freed with the last reference to it."""
+
+    def __init__(self, device: CUDADevice, buffer: CUDABuffer) -> None:
+        self._device = device
+        self._buffer = buffer
+        self.address = buffer.address
+        self.nbytes = buffer.nbytes
+
+    def __del__(self) -> None:
+        self._device.free(self._buffer)
+
+
 class CUDADevice:
     """One GPU as a backend. Thread safe: the driver is, and what this keeps is under one lock."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.name = f"cuda:{device.ordinal}"
+        self.model = f"{device.name}, sm_{device.capability[0]}{device.capability[1]}"
         self._lock = threading.RLock()
         # Held while an event works out how it ended.
         self.settling = threading.RLock()
@@ -128,9 +148,13 @@ class CUDADevice:
     def stream(self) -> CUDAStream:
         return CUDAStream(self, self.device.new_stream())
 
+    def wrap(self, foreign: object) -> CUDAStream:
+        return wrapped(self, foreign)
+
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
         """Capture the work on a stream that serves for nothing else; it runs when the graph is submitted."""
         reports: list[Report] = []
+        work = tuple(map(self._captured, work))
         launches = [item for item in work if isinstance(item, Launch)]
         with self._capturing:
             # Nothing may be loaded or allocated while a stream is captured.
@@ -146,13 +170,28 @@ class CUDADevice:
                             reports += self.launch(item, stream)
                         case Copy():
                             self.copy(item, stream)
-                        case Upload():
-                            self.write(item, stream)
-                        case Download():
-                            self.read(item, stream)
             finally:
                 handle = self.device.end_capture(stream)
         return CUDAGraph(self, handle, work, tuple(reports))
+
+    def _captured(self, work: Work) -> Work:
+        """What a capture can record: values of the host are brought to the device now. Raises OpError for a copy that goes by
+        way of the host.
+        """
+        if isinstance(work, Upload):
+            shape, dtype = work.target.shape, work.target.dtype
+            width = dtype.numpy().itemsize
+            buffer = Held(self, self.allocate(prod(shape) * width))
+            staged = Strided(buffer, 0, shape, dense(shape, width), dtype)
+            self.upload(staged, work.source)
+            work = Copy(work.target, staged)
+        if isinstance(work, Copy) and not (_contiguous(work.target) and _contiguous(work.source)):
+            raise OpError(
+                "a graph on a GPU records copies of contiguous tensors, and one of these is a view with gaps",
+                "copy with a kernel, or record a copy of the whole tensor",
+                rule="capture",
+            )
+        return work
 
     # ---- work
 
@@ -182,11 +221,27 @@ class CUDADevice:
         """A SIMT kernel; it is compiled when its first launch shows the dtypes."""
         return SimtProgram(self.device, report.kernel, function, dict(dims), block, shared, Once())
 
+    def compile_cpp(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        block: Grid,
+        shared: int,
+        formats: str,
+        given: Sequence[tuple[str, int]],
+    ) -> CppProgram:
+        """A kernel in CUDA C++ for arguments of these formats."""
+        self.device.enter()
+        function = load_cpp(self.device, source, name, options, block, shared)
+        match_cpp(name, function, given)
+        return CppProgram(function, formats, block, shared)
+
     def launch(self, work: Launch, stream: int) -> tuple[Report, ...]:
         """Submit a kernel; its fault record if it has checks."""
-        program: Program | SimtProgram | TileProgram = work.program
+        program: Program | SimtProgram | TileProgram | CppProgram = work.program
         self.fits(work, program.grid(work))
-        if not program.checks:
+        if isinstance(program, CppProgram) or not program.checks:
             program.launch(work, stream, 0)
             return ()
         report = Report(self, program.kernel, work.grid)
@@ -316,5 +371,5 @@ def _contiguous(strided: Strided) -> bool:
 
 @cache
 def device(ordinal: int = 0) -> CUDADevice:
-    """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
+    """The GPU. Raises `NoDevice` with the reason if there is none."""
     return CUDADevice(Device.open(ordinal))

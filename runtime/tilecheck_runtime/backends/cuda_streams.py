@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from tilecheck_runtime.backends.cuda_events import CUDAEvent, CUDAStamp, Report
 from tilecheck_runtime.backends.numba_cuda.simt import SimtProgram
 from tilecheck_runtime.backends.numba_cuda.specialise import Program
 from tilecheck_runtime.backends.tile_ir.specialise import TileProgram
-from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.errors import DriverError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.cuda import CUDADevice
@@ -40,13 +41,18 @@ class CUDAGraph:
 
 
 class CUDAStream:
-    """One CUDA stream."""
+    """One CUDA stream: ours, which ends with this object, or that of another library, whose `owner` is kept alive.
+
+    Every event keeps the stream that it was recorded on until it is over. So no handle comes again, for another stream, while
+    an event still tells streams apart by it.
+    """
 
     shares = True
 
-    def __init__(self, device: CUDADevice, handle: int) -> None:
+    def __init__(self, device: CUDADevice, handle: int, owner: object = None) -> None:
         self._device = device
         self.handle = handle
+        self._owner = owner
 
     def submit(self, work: Work | Graph, after: tuple[Event, ...], keep: object) -> CUDAEvent:
         """Queue work behind everything submitted to this stream and behind `after`."""
@@ -67,7 +73,10 @@ class CUDAStream:
                 device.read(work, self.handle)
             case _:
                 raise TypeError(f"{work!r} is no work of the GPU")
-        return self._event((keep, work), reports, after)
+        name = (
+            f"`{work.kernel}`" if isinstance(work, Launch) else "a graph" if isinstance(work, CUDAGraph) else "a copy"
+        )
+        return self._event((keep, work), reports, after, name)
 
     def repeat(self, work: Launch | Graph, keep: object) -> CUDARepeat:
         return CUDARepeat(self._device, self, work, keep)
@@ -103,7 +112,7 @@ class CUDAStream:
         return self
 
     def cast(self, work: Launch, varying: Sequence[str]) -> CUDACast | None:
-        return None if work.program.checks else CUDACast(self._device, self, work, varying)
+        return None if work.program.checks else CUDACast(self._device, self.handle, work, varying)
 
     def after(self, events: Sequence[Event]) -> bool:
         if any(isinstance(event, CUDAEvent) and event.risky for event in events):
@@ -113,7 +122,7 @@ class CUDAStream:
 
     def point(self) -> CUDAEvent:
         self._device.device.enter()
-        return self._recorded(None, (), ())
+        return self._recorded(None, (), (), "the stream")
 
     def idle(self) -> bool:
         device = self._device.device
@@ -133,28 +142,37 @@ class CUDAStream:
     def attend(self, keeper: Looks) -> None:
         self._device.attend(keeper)
 
-    def _event(self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...]) -> CUDAEvent:
-        event = self._recorded(keep, reports, after)
+    def _event(
+        self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...], work: str = "the stream"
+    ) -> CUDAEvent:
+        event = self._recorded(keep, reports, after, work)
         self._device.holds(event)
         return event
 
-    def _recorded(self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...]) -> CUDAEvent:
+    def _recorded(self, keep: object, reports: tuple[Report, ...], after: tuple[Event, ...], work: str) -> CUDAEvent:
         handle = self._device.fresh_event()
         self._device.device.record(handle, self.handle)
-        return CUDAEvent(self._device, handle, self.handle, keep, reports, after)
+        return CUDAEvent(self._device, handle, self.handle, (self, keep), reports, after, work)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the end of the process the driver, or the module that calls it, may be gone before.
+        if self._owner is None and not ending():
+            with suppress(DriverError):
+                self._device.device.free_stream(self.handle)
 
 
 class CUDACast:
     """A launch whose arguments are packed but for some addresses and floats, which are others each time."""
 
-    def __init__(self, device: CUDADevice, stream: CUDAStream, work: Launch, varying: Sequence[str]) -> None:
+    def __init__(self, device: CUDADevice, stream: int, work: Launch, varying: Sequence[str]) -> None:
         self._device = device
+        # Its handle alone: a stream ends when nobody has it any more.
         self._stream = stream
         self._work = work
         self._varying = varying
         program: Program | SimtProgram | TileProgram = work.program
         device.fits(work, program.grid(work))
-        packed, self._launch = program.bound(work, stream.handle, 0)
+        packed, self._launch = program.bound(work, stream, 0)
         self._cells = tuple([packed.cell(at) for at in self._places()])
         self._busy = False
 

@@ -18,6 +18,8 @@ from tilecheck_runtime.kernels.dtypes import Real
 
 LOWEST = -math.inf
 HIGHEST = -LOWEST
+# What a sum starts from: adding it changes nothing, not even the sign of a zero, so the compiler leaves it out.
+NOTHING = -0.0
 AS_MANY_ROWS = "x.shape[0] >= z.shape[0]"
 WHOLE_ROWS = "N <= BN and z.shape[1] == N and x.shape[0] >= z.shape[0]"
 
@@ -49,7 +51,7 @@ def softmax(z: Tensor[Mut, Real, BM, BN], x: Tensor[Shared, Real, Dyn, N]) -> No
 def row_sum(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, Real, Dyn, Dyn]) -> None:
     """z[i, 0] = the sum of row i of x."""
     i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
-    t = tc.zeros(BM, BN, dtype=f32)
+    t = tc.full((BM, BN), NOTHING, dtype=f32)
     for j in range(xs.num_tiles(1)):
         t = t + xs[i, j].astype(f32)
     z.store(tc.sum(t, axis=1, keepdims=True))
@@ -59,7 +61,7 @@ def row_sum(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, Real, Dyn, Dyn]) -> 
 def row_mean(z: Tensor[Mut, f32, BM, One], x: Tensor[Shared, Real, Dyn, Dyn]) -> None:
     """z[i, 0] = the mean of row i of x."""
     i, xs = tc.block_id(0), x.partition(BM, BN, pad=0)
-    t = tc.zeros(BM, BN, dtype=f32)
+    t = tc.full((BM, BN), NOTHING, dtype=f32)
     for j in range(xs.num_tiles(1)):
         t = t + xs[i, j].astype(f32)
     z.store(tc.sum(t, axis=1, keepdims=True) / x.shape[1])
@@ -106,7 +108,7 @@ def total(z: Tensor[Mut, f32, One], x: Tensor[Shared, Real, Dyn]) -> None:
     Block b adds up tiles b, b + z.size, and so on, so that the order of the sum, and the result, is always the same.
     """
     xs = x.partition(BN, pad=0)
-    t = tc.zeros(BN, dtype=f32)
+    t = tc.full(BN, NOTHING, dtype=f32)
     for j in range(tc.block_id(0), xs.num_tiles(0), tc.num_blocks(0)):
         t = t + xs[j].astype(f32)
     z.store(tc.reshape(tc.sum(t), One))

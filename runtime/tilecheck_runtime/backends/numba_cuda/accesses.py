@@ -18,6 +18,7 @@ from llvmlite import ir
 from tilecheck.ir.kernel import Access, Expr, OpCall, TensorParam
 from tilecheck.ir.types import IndexType, ScalarType, StrType, SubTilesType, TensorType, TileType, TupleType, ViewType
 from tilecheck_runtime.backends.numba_cuda import fetching, memory, swizzle
+from tilecheck_runtime.backends.numba_cuda.blocks import tiles_along
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout, Linear
 from tilecheck_runtime.backends.numba_cuda.plan import divides, tile_shape
 from tilecheck_runtime.backends.numba_cuda.registers import I8, SIZE, Value, constant
@@ -132,7 +133,7 @@ def tile_count(low: Lowering, array: str, axis: int, tile: int, local: bool) -> 
     """How many tiles of `tile` elements cover `array` along `axis`, or the block's own tile of it."""
     if local:
         return str(-(-low.own[array][axis] // tile))
-    return f"(({low.variable(array)}_n{axis} + {tile - 1}) // {tile})"
+    return tiles_along(low, array, axis, tile)
 
 
 def _check_index(

@@ -1,9 +1,12 @@
-"""Which tile a block computes: from the number of a block in the one-dimensional grid to its id on each axis.
+"""Which tile a block computes, its id on each axis, and how many tiles there are along one.
 
-Blocks run roughly in the order of their numbers, so blocks with near numbers share the second-level cache. Most kernels
-read every element once and count up axis 0 first. A matrix product reads a row of tiles and a column of tiles for each tile:
-there the blocks that run together should form a square, so numbers go down bands of `_BAND` rows, column by column, and
-leading (batch) axes come last.
+Most kernels read every element once and count up axis 0 first, as the hardware does: ids are those of its own grid. Where
+axis 1 or 2 is longer than the hardware allows (65,535 blocks), the same kernel is compiled for blocks in one row, in the
+same order.
+
+Blocks run roughly in the order of their numbers, so blocks with near numbers share the second-level cache. A matrix product
+reads a row of tiles and a column of tiles for each tile: there the blocks that run together should form a square, so blocks
+stand in one row and numbers go down bands of `_BAND` rows, column by column, and leading (batch) axes come last.
 
 Where the length of a loop depends on the block's own row, as in causal attention, later rows usually have longer loops;
 they come first, so that short ones fill the end of the launch.
@@ -15,35 +18,37 @@ rows and columns of operands instead of 40 (32 + 8).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
 from tilecheck.ir.kernel import Assign, For, Name, Node, OpCall, walk
-from tilecheck_runtime.backends.numba_cuda.registers import I32, Value
+from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, Value
+
+if TYPE_CHECKING:
+    from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
 
 _BAND: Final = 16
 
 
 def counted(builder: ir.IRBuilder, block: Value, grid: Sequence[Value]) -> list[Value]:
-    """The ids of a block, axis 0 first. All values are i32: a grid has fewer than 2**31 blocks. Most grids have one axis,
-    and nothing to divide.
+    """The ids of a block in a row, axis 0 first. All values are i32: a grid has fewer than 2**31 blocks."""
+    rest = builder.udiv(block, grid[0])
+    return [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
+
+
+def tiles_along(low: Lowering, array: str, axis: int, tile: int) -> str:
+    """How many tiles of `tile` elements cover `array` along `axis`. No extent is negative, which the compiler cannot know:
+    a division that rounds down would take a dozen instructions before the first load.
     """
-    one = builder.icmp_unsigned("==", builder.mul(grid[1], grid[2]), I32(1))
-    with builder.if_else(one) as (then, otherwise):
-        with then:
-            straight = builder.block
-        with otherwise:
-            rest = builder.udiv(block, grid[0])
-            ids = [builder.urem(block, grid[0]), builder.urem(rest, grid[1]), builder.udiv(rest, grid[1])]
-            divided = builder.block
-    chosen: list[Value] = []
-    for number, id_ in zip((block, I32(0), I32(0)), ids, strict=True):
-        phi = builder.phi(I32)
-        phi.add_incoming(number, straight)
-        phi.add_incoming(id_, divided)
-        chosen.append(phi)
-    return chosen
+    if (axis, tile) in low.facts[array].single:
+        return "1"
+
+    def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        return [builder.udiv(builder.add(args[0][0], I64(tile - 1)), I64(tile))]
+
+    name = low.out.intrinsic("tiles", tile, 1, ("i64", 1), build)
+    return f"{name}({low.variable(array)}_n{axis})[0]"
 
 
 def uneven(body: Sequence[Node]) -> bool:

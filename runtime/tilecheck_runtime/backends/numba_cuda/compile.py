@@ -137,6 +137,8 @@ def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool =
 
     arch = f"sm_{capability[0]}{capability[1]}{'a' if accelerated else ''}"
     objects = [ObjectCode.from_ptx(text.encode()) for text in ptx]
+    if any(_GRID_BARRIER in text for text in ptx):
+        objects.append(ObjectCode.from_library(_device_runtime()))
     try:
         linker = Linker(*objects, options=LinkerOptions(arch=arch, ptxas_options="-v"))
         image = bytes(linker.link("cubin").code)
@@ -144,6 +146,20 @@ def link(ptx: Sequence[str], capability: tuple[int, int], *, accelerated: bool =
         raise CompileFailed("the PTX", _reason(str(error)), "use smaller tiles") from error
     said = linker.get_info_log()
     return image, Resources(*(sum(map(int, re.findall(words, said))) for words in _SAID))
+
+
+# numba calls the device runtime for the barriers of a grid.
+_GRID_BARRIER = "cudaCGSynchronize"
+
+
+def _device_runtime() -> str:
+    """The path of the library with the barrier of a grid. Raises `CompileFailed` without it."""
+    from cuda.pathfinder import StaticLibNotFoundError, find_static_lib
+
+    try:
+        return str(find_static_lib("cudadevrt"))
+    except StaticLibNotFoundError:
+        raise CompileFailed("a grid barrier", "the library cudadevrt is not there", installed.STEP) from None
 
 
 def _reason(said: str) -> str:
@@ -189,20 +205,22 @@ def build(
     """Source to cubin in one step, by way of the disk cache if that is on.
 
     The source only names its intrinsics; `identity` says which layouts they were made for, and the text of this backend,
-    which makes them, is part of the key as well.
+    which makes them, is part of the key as well. While the generated source is asked for, every kernel is compiled: its
+    line tables name the folder, and what comes from the disk would leave nothing there.
     """
+    shown = generated.folder() is not None
     key = disk_cache.key_of(
-        _versions(),
+        disk_cache.signature() or compilers(),
+        _backend(),
         source,
         identity,
         formats,
         threads,
         capability,
         blocks_per_multiprocessor,
-        generated.folder() is not None,
         accelerated,
     )
-    kept = disk_cache.read(key)
+    kept = None if shown else disk_cache.read(key)
     if kept is not None:
         header, _, image = kept.partition(b"\n")
         entry, *numbers = header.decode().split()
@@ -218,14 +236,26 @@ def build(
         accelerated=accelerated,
     )
     image, used = unspilled(ptx, capability, accelerated=accelerated)
-    disk_cache.write(key, f"{entry} {used.registers} {used.spilled} {used.shared}\n".encode() + image)
+    if not shown:
+        disk_cache.write(key, f"{entry} {used.registers} {used.spilled} {used.shared}\n".encode() + image)
     return Binary(entry, image, used, capability)
 
 
 @cache
-def _versions() -> tuple[str, ...]:
-    """What decides the binary besides the source: the compilers, and the text of this backend."""
+def _backend() -> str:
+    """The text of this backend, which makes the intrinsics."""
     code = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         code.update(file.read_bytes())
-    return (version("numba-cuda"), code.hexdigest())
+    return code.hexdigest()
+
+
+@cache
+def compilers() -> str:
+    """The compilers of this machine: versions of the packages, and for a library, which does not tell the release that it
+    belongs to, its file and size.
+    """
+    found = [f"{name} {version(name)}" for name in ("numba-cuda", "numba", "llvmlite")]
+    for name, path in installed.libraries():
+        found.append(f"{name} {path.name} {path.stat().st_size}")
+    return ", ".join(found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from tilecheck_runtime.errors import UsageError
 
@@ -32,7 +33,7 @@ def lacking() -> Iterator[str]:
         ("cuda-core", "cuda.core"),
         ("cuda-bindings", "cuda.bindings"),
     ):
-        if not _found(module):
+        if not found(module):
             packages_there = False
             yield f"`{package}`"
     if not packages_there:
@@ -53,7 +54,20 @@ def refuse_missing(kernel: str) -> None:
         raise UsageError(f"`{kernel}` cannot be compiled here: {library} is not installed", STEP)
 
 
-def _found(module: str) -> bool:
+def libraries() -> Iterator[tuple[str, Path]]:
+    """The files of those libraries that are there, by name."""
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    for name in LIBRARIES:
+        try:
+            path = load_nvidia_dynamic_lib(name).abs_path
+        except DynamicLibNotFoundError:
+            continue
+        if path is not None:
+            yield name, Path(path).resolve()
+
+
+def found(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # not even the package that it lies in

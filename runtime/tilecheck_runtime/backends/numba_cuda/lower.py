@@ -1,10 +1,10 @@
 """A specialised tile kernel to one readable numba-cuda module.
 
 One line of the module is one tile op: tiles are tuples in registers, scalars are int64 and float64, control flow is the
-user's. The block id comes from a one-dimensional grid, so that no axis meets the hardware's limit of 65,535 blocks.
+user's.
 
     def saxpy(z, z_n0, z_s0, x, x_n0, x_s0, ..., a, g0, g1, g2, fault):
-        b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)
+        b0, b1, b2 = int64(uint32(cuda.blockIdx.x)), int64(0), int64(0)
         t_0 = load_f32_0(x, (x_n0,), (1,), (b0,))
         t_1 = multiply_0(a, t_0)
         ...
@@ -16,15 +16,12 @@ the whole block return after noting kernel line and block in the fault record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tilecheck.ir.kernel import (
-    ScalarParam,
-    TensorParam,
-)
+from tilecheck.ir.kernel import Name, OpCall, ScalarParam, TensorParam, walk
 from tilecheck.ir.types import TileType
 from tilecheck.verify.tile import TileReport
 from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
@@ -37,7 +34,7 @@ from tilecheck_runtime.errors import LaunchRefused
 class Lowered:
     """Generated code: `formats` has a letter per parameter (see `driver.Packed`), `shared` is in bytes. `identity` tells
     kernels with the same text but other layouts, facts or maps apart. `accelerated` code runs on no other architecture
-    than the one it was made for, not even a later one.
+    than the one it was made for, not even a later one. `in_row`: its blocks are numbered along one axis (see `blocks`).
     """
 
     name: str
@@ -51,6 +48,7 @@ class Lowered:
     shared: int
     checks: bool
     accelerated: bool
+    in_row: bool
 
 
 # A block has 65,536 registers, and some tiles never stand in them whole.
@@ -67,30 +65,32 @@ def lower(
     resident: int | None = None,
     capability: tuple[int, int] = (8, 0),
     warpgroups: bool = True,
+    in_row: bool = False,
 ) -> Lowered:
     """The generated module of a kernel whose `report` is that of a specialisation. `facts` has an entry per tensor
     parameter, `maps` the group shape of each mapped one. Raises `NoLowering` for what this backend does not compile.
 
     `threads` of a block and `resident` blocks of a multiprocessor replace the plan's choice. Loads run ahead as far as the shared memory of `capability` allows. `warpgroups` may compute the products where the
-    device has them.
+    device has them. `in_row` is for grids that are too long for the hardware's own axes.
     """
 
-    def attempt(depth: Depth) -> Lowering:
+    def attempt(depth: Depth) -> tuple[Lowering, bool]:
         low = Lowering(report, facts, maps or {}, threads, depth, warpgroups and capability == (9, 0), capability)
-        low.block_ids()
+        row = low.block_ids(in_row)
         low.body(report.kernel.body)
         low.settle_places()
-        return low
+        return low, row
 
     _refuse_giants(report)
-    low = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))
+    _refuse_newer(report, facts, capability)
+    low, row = attempt(Depth(2, 1) if capability >= (8, 0) else Depth(0, 1))
     if low.stagings:
         for depth in depths(low.plan.resident):
-            low = attempt(depth)
+            low, row = attempt(depth)
             if depth.fits(capability, low.out.shared_bytes):
                 break
     low.plan.resident = min(resident or low.plan.resident, 2048 // low.plan.threads)
-    return _lowered(low)
+    return _lowered(low, row)
 
 
 def _refuse_giants(report: TileReport) -> None:
@@ -105,7 +105,30 @@ def _refuse_giants(report: TileReport) -> None:
             )
 
 
-def _lowered(low: Lowering) -> Lowered:
+def _refuse_newer(report: TileReport, facts: Mapping[str, Facts], capability: tuple[int, int]) -> None:
+    """Raise LaunchRefused for what only later architectures have instructions for, which the assembler would not say."""
+    dtypes = {kind.dtype.name for kind in report.types.values() if isinstance(kind, TileType)}
+    dtypes |= {known.dtype for known in facts.values()}
+    added = {facts[call.args[0].id].dtype for call in _additions(report) if isinstance(call.args[0], Name)}
+    needs = [(f"{dtype} numbers", (8, 9)) for dtype in sorted(dtypes) if dtype.startswith("f8")]
+    needs += [("`atomic_add` of bf16", (9, 0))] if "bf16" in added else []
+    for what, first in needs:
+        if capability < first:
+            raise LaunchRefused(
+                f"`{report.kernel.name}` has {what}, which need sm_{first[0]}{first[1]} or later; this is "
+                f"sm_{capability[0]}{capability[1]}",
+                "use another dtype, such as f16 or f32",
+                rule="unsupported",
+            )
+
+
+def _additions(report: TileReport) -> Iterator[OpCall]:
+    for node in walk(*report.kernel.body):
+        if isinstance(node, OpCall) and node.op == "atomic_add":
+            yield node
+
+
+def _lowered(low: Lowering, in_row: bool) -> Lowered:
     kernel, facts = low.kernel, low.facts
     parameters: list[str] = []
     formats = ""
@@ -125,12 +148,13 @@ def _lowered(low: Lowering) -> Lowered:
     source = "\n".join([head, *low.out.lines, ""])
     import math
 
-    from numba import cuda, float64, int64
+    from numba import cuda, float64, int64, uint32
 
     namespace = {
         **low.out.namespace,
         "cuda": cuda,
         "int64": int64,
+        "uint32": uint32,
         "float64": float64,
         "math": math,
         "inf": float("inf"),
@@ -148,4 +172,5 @@ def _lowered(low: Lowering) -> Lowered:
         low.out.shared_bytes,
         low.checks,
         bool(low.plan.grouped),
+        in_row,
     )

@@ -37,6 +37,7 @@ from tilecheck_runtime.backends.numba_cuda import accesses, blocks, products, st
 from tilecheck_runtime.backends.numba_cuda.anew import Recipes
 from tilecheck_runtime.backends.numba_cuda.elementwise import ELEMENTWISE
 from tilecheck_runtime.backends.numba_cuda.layout import Layout
+from tilecheck_runtime.backends.numba_cuda.matrix import tensor_dtypes
 from tilecheck_runtime.backends.numba_cuda.pipeline import Depth, Ring, arrived
 from tilecheck_runtime.backends.numba_cuda.plan import Facts, Plan, make_plan, tile_shape
 from tilecheck_runtime.backends.numba_cuda.reduction import Site
@@ -90,7 +91,9 @@ class Lowering:
         staged = tuple(product for staging in stagings for product in staging.products)
         grouped = self._grouped(stagings, standing) if warpgroups else None
         tall = any(staging.ahead(product) == (False, True) for staging in stagings for product in staging.products)
-        self.plan: Plan = make_plan(self.kernel, self.types, facts, threads, staged, grouped, tall)
+        self.plan: Plan = make_plan(
+            self.kernel, self.types, facts, threads, staged, grouped, tall, tensor_dtypes(capability)
+        )
         settled = [settle_staging(staging, self.plan.accumulator) for staging in stagings]
         self.stagings = {staging.loop: staging for staging in settled if staging.uses}
         self.rings: dict[For, Ring] = {}
@@ -130,17 +133,24 @@ class Lowering:
             counts.add(warpgroup.threads_for(left.dtype.name, tile_shape(self.tile_type(node)), tile_shape(left)[-1]))
         return counts.pop() if len(counts) == 1 else None
 
-    def block_ids(self) -> None:
-        """Bind b0, b1, b2."""
-        muts = [
-            t for t in self.types.values() if isinstance(t, TensorType) and t.access == "Mut" and t.shape is not None
+    def block_ids(self, in_row: bool) -> bool:
+        """Bind b0, b1, b2; whether the blocks stand `in_row`, which they do also where their order is the kernel's own."""
+        outputs = [
+            len(t.shape)
+            for t in self.types.values()
+            if isinstance(t, TensorType) and t.access == "Mut" and t.shape is not None
         ]
-        if any(len(kind.shape or ()) == 1 for kind in muts):
-            # An output that is a vector allows no other grid: the launch refuses one that disagrees with its partition.
-            self.out.line("b0, b1, b2 = int64(cuda.blockIdx.x), int64(0), int64(0)")
-            return
+        # The grid has the axes of its outputs: the launch refuses one that disagrees with their partitions.
+        axes = min((3, *outputs))
         rank = max((len(tile) for tile in self.own.values()), default=0)
         product = any(isinstance(node, OpCall) and node.op == "mma" for node in self.types)
+        by_bands, descending = product and rank in (2, 3) and axes > 1, blocks.uneven(self.kernel.body)
+        if not by_bands and (axes == 1 or not in_row):
+            ids = (
+                f"int64(uint32(cuda.blockIdx.{name}))" if axis < axes else "int64(0)" for axis, name in enumerate("xyz")
+            )
+            self.out.line(f"b0, b1, b2 = {', '.join(ids)}")
+            return False
 
         def build(builder: ir.IRBuilder, args: Sequence[Sequence[Value]]) -> Sequence[Value]:
             block, *grid = (builder.trunc(a[0], I32) for a in args)
@@ -150,10 +160,10 @@ class Lowering:
                 parts = blocks.counted(builder, block, grid)
             return [builder.zext(part, I64) for part in parts]
 
-        by_bands, descending = product and rank in (2, 3), blocks.uneven(self.kernel.body)
         key = (rank, descending) if by_bands else None
         name = self.out.intrinsic("block_ids", key, 4, ("i64", 3), build)
         self.out.line(f"b0, b1, b2 = {name}(int64(cuda.blockIdx.x), g0, g1, g2)")
+        return True
 
     # ---- what things are
 

@@ -15,6 +15,7 @@ from llvmlite import ir
 from tilecheck.interp.arguments import OWNED
 from tilecheck.ir.kernel import ForIndices, Name, OpCall, TupleExpr
 from tilecheck.ir.types import TensorType
+from tilecheck_runtime.backends.numba_cuda.blocks import tiles_along
 from tilecheck_runtime.backends.numba_cuda.registers import I32, I64, SIZE, Value
 from tilecheck_runtime.backends.tile_walk import walk_lines
 
@@ -73,8 +74,7 @@ def _quotient(low: Lowering, array: str, own: tuple[int, ...]) -> Callable[[str,
 
 def _box(low: Lowering, source: OpCall, array: str, own: tuple[int, ...], target: str) -> list[tuple[str, str]]:
     """Start and count of the range per axis, checked if a sub-range was given."""
-    name = low.variable(array)
-    tiles = [f"(({name}_n{axis} + {tile - 1}) // {tile})" for axis, tile in enumerate(own)]
+    tiles = [tiles_along(low, array, axis, tile) for axis, tile in enumerate(own)]
     within = dict(source.kwargs).get("within")
     if not isinstance(within, TupleExpr):
         return [("int64(0)", count) for count in tiles]
@@ -103,7 +103,7 @@ def at_text(low: Lowering, call: OpCall) -> str:
     array = low.types[call.args[0]]
     assert isinstance(array, TensorType) and isinstance(call.args[0], Name)
     index = low.scalar(call.args[1])
-    groups, own, name = low.maps[array.name], low.own[array.name], low.variable(array.name)
+    groups, own = low.maps[array.name], low.own[array.name]
     owned = iter(call.args[2:])
     items: list[str] = []
     for axis, group in enumerate(groups):
@@ -111,7 +111,7 @@ def at_text(low: Lowering, call: OpCall) -> str:
             items.append(f"{index}[{axis}]")
             continue
         place = f"int64({low.scalar(next(owned))})"
-        tiles = f"(({name}_n{axis} + {own[axis] - 1}) // {own[axis]})"
+        tiles = tiles_along(low, array.name, axis, own[axis])
         low.fault_unless(f"(0 <= {place} and {place} < {tiles})", call.span.line)
         items.append(place)
     return "(" + "".join(f"{i}, " for i in items) + ")"

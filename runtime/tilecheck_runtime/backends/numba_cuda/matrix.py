@@ -18,11 +18,16 @@ from llvmlite import ir
 
 from tilecheck_runtime.backends.numba_cuda.exchange import put_tile
 from tilecheck_runtime.backends.numba_cuda.layout import Fragments, Layout
-from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float, pack
+from tilecheck_runtime.backends.numba_cuda.registers import FLOAT, I32, SIZE, Value, cast, is_float, pack, target_has
 from tilecheck_runtime.backends.numba_cuda.shared import barrier, get, scratch
 from tilecheck_runtime.backends.numba_cuda.swizzle import Lanes, Padded, Swizzled, arena, load_matrices
 
 TENSOR_DTYPES: Final = ("f16", "bf16")
+
+
+def tensor_dtypes(capability: tuple[int, int]) -> tuple[str, ...]:
+    """What the tensor cores multiply."""
+    return TENSOR_DTYPES if capability >= (8, 0) else ("f16",)
 
 
 def _pitch(dtype: str, columns: int) -> int:
@@ -69,6 +74,11 @@ def left_registers(
 def _multiply(
     builder: ir.IRBuilder, dtype: str, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value]
 ) -> list[Value]:
+    if not target_has((8, 0)):
+        halves = (([*a[:2]], b[0]), ([*a[2:]], b[1]))
+        for down, over in halves:
+            c = _multiply_half(builder, down, over, c)
+        return list(c)
     text = (
         f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32 "
         "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
@@ -76,6 +86,14 @@ def _multiply(
     result = ir.LiteralStructType([FLOAT] * 4)
     kind = ir.FunctionType(result, [I32] * 6 + [FLOAT] * 4)
     done = builder.call(ir.InlineAsm(kind, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", side_effect=False), [*a, *b, *c])
+    return [builder.extract_value(done, i) for i in range(4)]
+
+
+def _multiply_half(builder: ir.IRBuilder, a: Sequence[Value], b: Value, c: Sequence[Value]) -> list[Value]:
+    """Half the depth, for sm_75: the fragments are those of the first or the second eight columns of A."""
+    text = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {$0, $1, $2, $3}, {$4, $5}, {$6}, {$7, $8, $9, $10};"
+    kind = ir.FunctionType(ir.LiteralStructType([FLOAT] * 4), [I32] * 3 + [FLOAT] * 4)
+    done = builder.call(ir.InlineAsm(kind, text, "=f,=f,=f,=f,r,r,r,f,f,f,f", side_effect=False), [*a, b, *c])
     return [builder.extract_value(done, i) for i in range(4)]
 
 

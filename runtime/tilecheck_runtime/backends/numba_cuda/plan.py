@@ -79,7 +79,7 @@ class Facts:
 
     `unit`: the last axis has stride one. `aligned`: the address and every other stride are multiples of 16 bytes.
     `divisors`: per axis, the largest power of two, at most 65,536, that divides the extent. `turned`: another axis than
-    the last of which `unit` and `aligned` hold, as in a transposed view.
+    the last of which `unit` and `aligned` hold, as in a transposed view. `single`: (axis, tile) where one tile is all.
     """
 
     dtype: str
@@ -88,6 +88,7 @@ class Facts:
     aligned: bool
     divisors: tuple[int, ...]
     turned: int | None = None
+    single: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, dtype: str, address: int, shape: Iterable[int], strides: Iterable[int]) -> Facts:
@@ -138,6 +139,8 @@ class Plan:
     grouped: frozenset[Node] = frozenset()
     # Whether each warp takes whole rows of every accumulator.
     tall: bool = False
+    # The dtypes that tensor cores multiply.
+    tensor: tuple[str, ...] = TENSOR_DTYPES
     lines: dict[tuple[int, ...], Lines] = field(default_factory=dict)
 
     def layout(self, shape: tuple[int, ...]) -> Layout:
@@ -176,7 +179,7 @@ class Plan:
     def accumulator(self, call: OpCall) -> Fragments | None:
         """The fragment layout of a product that the tensor cores can do, None for the others."""
         x, z = self.types[call.args[0]], self.types[call]
-        if not isinstance(x, TileType) or not isinstance(z, TileType) or x.dtype.name not in TENSOR_DTYPES:
+        if not isinstance(x, TileType) or not isinstance(z, TileType) or x.dtype.name not in self.tensor:
             return None
         inner = tile_shape(x)[-1]
         shape = tile_shape(z)
@@ -229,10 +232,11 @@ def make_plan(
     staged: Sequence[OpCall] = (),
     grouped: int | None = None,
     tall: bool = False,
+    tensor: tuple[str, ...] = TENSOR_DTYPES,
 ) -> Plan:
     """Choose threads and layouts for `kernel` with bound extents. `threads` overrides the choice; `staged` are the
     products with operands that run ahead (see `staging`); warpgroups compute all of them with `grouped` threads if given.
-    `tall`: the left operand of one is computed, so warps take whole rows.
+    `tall`: the left operand of one is computed, so warps take whole rows. `tensor` are the dtypes that tensor cores multiply.
     """
     sizes = [prod(tile_shape(t)) for t in types.values() if isinstance(t, TileType)]
     products = [n for n in walk(*kernel.body) if isinstance(n, OpCall) and n.op in ("mma", "matmul")]
@@ -259,7 +263,7 @@ def make_plan(
         held = sum(map(prod, shapes)) // threads
         beside = _BESIDE_ACCUMULATORS if grouped is None else _BESIDE_GROUPED
         resident = max(1, min(2, 65536 // (threads * min(held + beside, 255))))
-    plan = Plan(threads, resident, smallest, types, tall=tall)
+    plan = Plan(threads, resident, smallest, types, tall=tall, tensor=tensor)
     if grouped == threads:
         plan.grouped = frozenset(staged)
     plan.lines = _lines(plan, products)

@@ -31,7 +31,7 @@ def product(low: Lowering, node: Expr, x: Expr, y: Expr, accumulator: Expr | Non
     inner = a.layout.shape[-1]
     result = work_dtype(a.dtype) if accumulator is None else kind.dtype.name
     fragments = low.plan.accumulator(node) if isinstance(node, OpCall) and node.op == "mma" else None
-    if fragments is None and a.dtype in matrix.TENSOR_DTYPES and inner % 16 == 0:
+    if fragments is None and a.dtype in low.plan.tensor and inner % 16 == 0:
         warps = fits_fragments(shape, low.plan.threads)
         fragments = None if warps is None else Fragments(shape, low.plan.threads, warps)
     target: Layout = fragments or low.plan.layout(shape)

@@ -161,8 +161,13 @@ def widen(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
 def narrow(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
     """A value of the work dtype rounded to `dtype`, to nearest even; 8-bit floats saturate."""
     match dtype:
+        case "f16" if not target_has((8, 0)):
+            # Spelled out: NVVM folds `fptrunc` into a minimum of halves, which sm_75 has not.
+            return call_asm(builder, "cvt.rn.f16.f32 $0, $1;", I16, "=h,f", value)
         case "f16":
             return builder.bitcast(builder.fptrunc(value, HALF), I16)
+        case "bf16" if not target_has((8, 0)):
+            return _rounded_bf16(builder, value)
         case "bf16":
             return call_asm(builder, "cvt.rn.bf16.f32 $0, $1;", I16, "=h,f", value)
         case "f8e4m3" | "f8e5m2":
@@ -171,6 +176,15 @@ def narrow(builder: ir.IRBuilder, dtype: str, value: Value) -> Value:
             return builder.trunc(call_asm(builder, text, I16, "=h,f", value), I8)
         case _:
             return value
+
+
+def _rounded_bf16(builder: ir.IRBuilder, value: Value) -> Value:
+    """f32 to bf16 without an instruction for it: half a unit less one is added, and one more to an odd result."""
+    bits = builder.bitcast(value, I32)
+    odd = builder.and_(builder.lshr(bits, ir.Constant(I32, 16)), ir.Constant(I32, 1))
+    rounded = builder.add(bits, builder.add(odd, ir.Constant(I32, 0x7FFF)))
+    kept = builder.select(builder.fcmp_unordered("uno", value, value), ir.Constant(I32, 0x7FFF0000), rounded)
+    return builder.trunc(builder.lshr(kept, ir.Constant(I32, 16)), I16)
 
 
 def narrow_all(builder: ir.IRBuilder, dtype: str, values: Sequence[Value]) -> list[Value]:

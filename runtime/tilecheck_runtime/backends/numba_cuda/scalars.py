@@ -26,6 +26,7 @@ from tilecheck.ir.kernel import (
 )
 from tilecheck.ir.types import ScalarType, SubTilesType, TensorType, TileType, ViewType
 from tilecheck_runtime.backends.numba_cuda import mapped
+from tilecheck_runtime.backends.numba_cuda.blocks import tiles_along
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.numba_cuda.lowering import Lowering
@@ -152,11 +153,9 @@ def _num_tiles(low: Lowering, args: tuple[Expr, ...]) -> str:
     view, axis = low.types[args[0]], low.constant_int(args[1])
     match view:
         case ViewType(array=array, shape=shape, permute=permute):
-            tile = low.extent(shape[axis % len(shape)])
-            return f"(({low.variable(array)}_n{permute[axis % len(shape)]} + {tile - 1}) // {tile})"
+            return tiles_along(low, array, permute[axis % len(shape)], low.extent(shape[axis % len(shape)]))
         case TensorType(name=array, shape=shape) if shape is not None:
-            tile = low.extent(shape[axis % len(shape)])
-            return f"(({low.variable(array)}_n{axis % len(shape)} + {tile - 1}) // {tile})"
+            return tiles_along(low, array, axis % len(shape), low.extent(shape[axis % len(shape)]))
         case SubTilesType(array=array, shape=shape):
             whole = low.own[array][axis % len(shape)]
             return str(-(-whole // low.extent(shape[axis % len(shape)])))

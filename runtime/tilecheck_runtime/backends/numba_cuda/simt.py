@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from tilecheck.ir.kernel import Kernel
+from tilecheck.ir.kernel import Kernel, walk
+from tilecheck.ir.simt import Barrier
 from tilecheck_runtime.backends import Grid, Launch, Operand, Strided
+from tilecheck_runtime.backends.limits import hold, hold_at_once
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed, link, numba_ptx
 from tilecheck_runtime.backends.numba_cuda.erasure import erased
 from tilecheck_runtime.backends.numba_cuda.registers import SIZE
@@ -44,13 +46,22 @@ class SimtProgram:
     def launch(self, work: Launch, stream: int, record: int) -> None:
         """Submit the kernel."""
         function, formats, values = self._call(work)
-        function.submit(formats, values, work.grid, self.block, self.shared, stream)
+        together = self._together(function, work)
+        function.submit(formats, values, work.grid, self.block, self.shared, stream, together=together)
 
     def bound(self, work: Launch, stream: int, record: int) -> Bound:
         """The packed arguments, and a call that submits the kernel with them."""
         function, formats, values = self._call(work)
         packed = function.pack(formats, values)
-        return packed, packed.bound(work.grid, self.block, self.shared, stream)
+        together = self._together(function, work)
+        return packed, packed.bound(work.grid, self.block, self.shared, stream, together=together)
+
+    def _together(self, function: Function, work: Launch) -> bool:
+        """Whether blocks wait for each other. Raises LaunchRefused if the device cannot hold all of them at once."""
+        if not any(isinstance(node, Barrier) and node.scope == "grid" for node in walk(*self.kernel.body)):
+            return False
+        hold_at_once(self.device, self.kernel.name, function, self.block, self.shared, work.grid)
+        return True
 
     def grid(self, work: Launch) -> Grid:
         """The blocks as the driver starts them."""
@@ -102,19 +113,7 @@ class SimtProgram:
         except CompileFailed as error:
             raise LaunchRefused(f"numba-cuda does not compile `{self.kernel.name}`: {error}") from error
         loaded = self.device.load(image, entry)
-        if self.shared + loaded.shared_bytes > self.device.limits.shared_opt_in:
-            raise LaunchRefused(
-                f"`{self.kernel.name}` needs {self.shared} + {loaded.shared_bytes} bytes of shared memory a block, "
-                f"{self.device.name} has {self.device.limits.shared_opt_in}"
-            )
-        if loaded.registers * threads > self.device.limits.registers_per_block:
-            raise LaunchRefused(
-                f"`{self.kernel.name}` needs {loaded.registers} registers x {threads} threads = "
-                f"{loaded.registers * threads}, {self.device.name} has {self.device.limits.registers_per_block} a block",
-                "use fewer threads",
-            )
-        if self.shared + loaded.shared_bytes > self.device.limits.shared_per_block:
-            loaded.allow_shared(self.shared)
+        hold(self.device, self.kernel.name, loaded, threads, self.shared)
         return loaded
 
 

@@ -1,0 +1,1 @@
+from tilecheck_runtime.kernels import *  # noqa: F403
