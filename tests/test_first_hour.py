@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from numba import cuda
 
 import tilecheck as tc
 from tests import launch_kernels as kernels
 from tilecheck.check import check_text
+from tilecheck.cli import group
 from tilecheck.judge import Options
 from tilecheck.modules import Modules
 
@@ -129,6 +134,7 @@ TUNE: Any = tc.autotune
 ZEROS: Any = tc.zeros
 MOVE: Any = kernels.move
 FILL: Any = kernels.fill
+RELU: Any = tc.kernels.relu
 
 
 class Foreign:
@@ -155,7 +161,7 @@ Foreign.__name__, Foreign.__module__ = "Tensor", "torch"
         (lambda z, x: tc.zeros(0).partition(8), "`tc.zeros(0)` has no elements to partition: its extent on axis 0 is 0", "nothing is to be done then: launch only `if tc.zeros(0).size:`"),
         (lambda z, x: SIMT(lambda: None), "`@tc.simt` states no block", "say how many threads a block has: `@tc.simt(block=256)`"),
         (lambda z, x: SIMT(requires="x.size > 1"), "`@tc.simt` states no block", "say how many threads a block has: `@tc.simt(block=256)`"),
-        (lambda z, x: tc.kernels.relu(z.partition(8), x).graph().sync(), "`CudaGraph` has no attribute `sync`", "a replay is an op: `graph.launch().sync()`"),
+        (lambda z, x: RELU(z.partition(8), x).graph().sync(), "`CudaGraph` has no attribute `sync`", "a replay is an op: `graph.launch().sync()`"),
         (lambda z, x: BENCH(z), "a function is timed, this is a `Tensor`", "wrap it: `lambda: kernel(z.partition(128), x)`"),
         (lambda z, x: TUNE(kernels.move, [{"BM": 8}], (z, x)), "the arguments are made for each configuration by a function, this is a `tuple`", "such as `lambda BM: (z.partition(BM), x)`"),
         (lambda z, x: TUNE(kernels.move, [], lambda BM: (z, x)), "`autotune` wants different configurations, there is none", 'such as `[{"BM": 64}, {"BM": 128}]`'),
@@ -275,3 +281,68 @@ ct.launch(None, (4,), k, (np.zeros(64, np.float32),))
     (found,) = check_text("f.py", text, Modules(), Options()).diagnostics
     assert found.rule == "data-race" and found.witness is not None
     assert all(party.startswith("block (") for party in found.witness.threads)
+
+
+@pytest.mark.parametrize(
+    ("body", "launch", "help"),
+    [
+        ("z[i] = x[i - 1]", "a, a", "pass two arrays: `x` and `z` are one at this launch"),
+        ("z[i] += x[i - 1]", "a, a", "pass two arrays: `x` and `z` are one at this launch"),
+        ("x[i] = 1\n        z[i - 1] = 2", "a, a", "pass two arrays: `x` and `z` are one at this launch"),
+        ("z[i - 1] = z[i]", "a, a", None),
+        ("z[0] += x[i]", "a, b", None),
+    ],
+)
+def test_a_race_of_one_array_passed_twice(
+    body: str, launch: str, help: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kernel = f"""from numba import cuda
+
+
+@cuda.jit
+def k(z, x):
+    i = cuda.grid(1)
+    if 0 < i and i < z.size and i < x.size:
+        {body}
+"""
+    host = f"""import numpy as np
+from numba import cuda
+
+from kernels import k
+
+
+def main():
+    a, b = cuda.to_device(np.zeros(256)), cuda.to_device(np.zeros(256))
+    k[4, 64]({launch})
+"""
+    Path("kernels.py").write_text(kernel, "utf-8")
+    Path("host.py").write_text(host, "utf-8")
+    found = json.loads(CliRunner().invoke(group, ["check", "--no-cache", "--format", "json"]).stdout)["diagnostics"]
+    helps = {item["help"] for item in found if item["rule"] == "data-race"}
+    assert helps and (help in helps if help is not None else not any("pass two" in each for each in helps))
+
+
+def plain(z: Any, x: Any, a: Any) -> None:
+    """A kernel in numba's language."""
+    i = cuda.grid(1)  # type: ignore[attr-defined]
+    if i < z.size and i < x.size:
+        z[i] = a * x[i]
+
+
+def test_an_adopted_kernel_that_is_called_without_a_grid() -> None:
+    adopted: Any = tc.adopt(cuda.jit(plain), block=256)  # type: ignore[no-untyped-call]
+    z, x = tc.zeros(1000), tc.ones(1000)
+    with pytest.raises(tc.LaunchRefused, match="the launch of `plain` has no grid") as caught:
+        adopted(z, x, 2.0).sync()
+    assert caught.value.help == (
+        "give one: `op.with_grid(n)`, or pass `z` cut into what a block writes, `z.partition(n)`"
+    )
+    with pytest.raises(tc.LaunchRefused) as wrong:
+        adopted(z.partition(256), x, "2")
+    assert (wrong.value.message, wrong.value.help) == (
+        "`a` of `plain` is a number, it got '2'",
+        "pass a Python int or float",
+    )
+    adopted(z.partition(256), x, 2.0).sync()
+    assert (z.numpy() == 2.0).all()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from tilecheck.interp.simt import Party
-from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, walk
+from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, TensorParam, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
 from tilecheck.symbolic.requires import element_facts
@@ -154,6 +154,12 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
         fences = _fences(proof, suspect)
         if fences is not None and (_scope(fault.parties) == "different blocks" or "syncthreads" in fences):
             return fences
+        # Arrays are taken to be apart unless a launch shows one twice.
+        met = sorted({place.text.partition("[")[0] for place in places})
+        if len(met) > 1 and {p.name for p in proof.entry.run.kernel.params if isinstance(p, TensorParam)}.issuperset(
+            met
+        ):
+            return f"pass two arrays: {' and '.join(f'`{name}`' for name in met)} are one at this launch"
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
         return _bounds_advice(refuted, temporaries(proof.entry.run.kernel))
