@@ -165,8 +165,8 @@ def host_page() -> str:
     classes: list[str] = []
     for node in ast.parse(HEADER.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef):
-            # The last overload is the most general one.
-            functions.setdefault(home(getattr(tilecheck, node.name)), {})[node.name] = node
+            known = functions.setdefault(home(getattr(tilecheck, node.name)), {})
+            known[node.name] = general(node, known.get(node.name))
         elif isinstance(node, ast.ClassDef) and (shown := host_class(node)):
             classes.append(shown)
     parts = [HOST_HEAD]
@@ -179,6 +179,15 @@ def host_page() -> str:
 def home(function: Any) -> str:
     """The module that defines a public function."""
     return str(function.__module__)
+
+
+def general(node: ast.FunctionDef, earlier: ast.FunctionDef | None) -> ast.FunctionDef:
+    """The last overload is the most general one; what an earlier one goes without may be left out."""
+    if earlier is not None:
+        optional = len(node.args.args) - (len(earlier.args.args) - len(earlier.args.defaults))
+        missing = optional - len(node.args.defaults)
+        node.args.defaults = [*[ast.Constant(...)] * missing, *node.args.defaults]
+    return node
 
 
 def host_class(node: ast.ClassDef) -> str:

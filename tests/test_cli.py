@@ -67,7 +67,9 @@ def test_exit_codes() -> None:
 
 def test_a_comment_that_only_looks_like_an_allow_is_told() -> None:
     looks = ("alow[data-race] x", "allow(data-race) x", "ignore[data-race]", "disable", "Allow[data-race] x")
+    looks += ("allow data-race x", "ignore: out-of-bounds")
     prose = ("tilecheck: proved, see (3)", "tilecheck reads (among others) this", "tilecheck: off by one is found")
+    prose += ("tilecheck: ignore race-free code here", "tilecheck: allow data-races-with-names")
     write("old.py", "".join(f"x = 1  # tilecheck: {text}\n" for text in looks))
     write("prose.py", "".join(f"x = 1  # {text}\n" for text in prose))
     found = as_json()["diagnostics"]
@@ -187,6 +189,27 @@ def test_select_and_ignore() -> None:
     # An allow of a rule that was not looked for is not called unused.
     assert as_json("--ignore", "unreadable")["diagnostics"] == []
     assert check("--select", "unreadable,unused-allow", "--ignore", "unreadable,unused-allow").exit_code == 2
+
+
+def test_a_rule_that_is_not_there_is_named_with_the_nearest_one() -> None:
+    write("old.py", STALE.replace("unreadable", "unreadible"))
+    assert (
+        check("--select", "datarace").stderr == "tilecheck: there is no rule `datarace`; the nearest is `data-race`\n"
+    )
+    assert check("--ignore", "xyzzy").stderr == "tilecheck: there is no rule `xyzzy`; `tilecheck rules` lists them\n"
+    assert "the nearest is `data-race`" in invoke("explain", "data-rase").stderr
+    assert "a kernel is FILE::KERNEL, `old.py::k`" in invoke("explain", "old.py:k").stderr
+    (found,) = as_json()["diagnostics"]
+    assert (found["message"], found["help"]) == (
+        "there is no rule `unreadible` to allow",
+        "the nearest is `unreadable`",
+    )
+
+
+def test_a_file_in_place_of_a_command() -> None:
+    write("old.py", STALE)
+    assert invoke("old.py").stderr.endswith("doctor, new; `tilecheck check old.py` checks it\n")
+    assert invoke("chek").stderr.endswith("doctor, new\n")
 
 
 def test_configuration() -> None:

@@ -20,8 +20,7 @@ from tilecheck_runtime.backends.numba_cuda.lower import Lowered
 from tilecheck_runtime.backends.numba_cuda.specialise import lowered_for
 from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import DriverError
-from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.errors import DriverError, LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
 __all__ = ["kernels"]

@@ -8,6 +8,7 @@ import gc
 import inspect
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import tilecheck as tc
@@ -78,6 +79,31 @@ def test_rounds_of_a_graph_are_one_call_each(paper: PaperDriver) -> None:
     del again, scope
     gc.collect()
     assert paper.calls["cuGraphExecDestroy"] == 1
+
+
+def test_a_graph_brings_values_of_the_host_to_the_device_when_it_captures(paper: PaperDriver) -> None:
+    z, values = tc.zeros(64), np.arange(64, dtype=np.float32)
+    before = len(paper.memory)
+    with tc.CudaGraph.scope() as scope:
+        scope.record(tc.memcpy(z, values))
+    values[:] = 0
+    # Nothing waits for a stream that is captured; the values stay as long as the graph.
+    assert len(paper.memory) == before + 1
+    scope.graph.launch().sync()
+    assert z.numpy().tolist() == list(range(64))
+    del scope
+    gc.collect()
+    assert len(paper.memory) == before
+
+
+def test_a_graph_of_a_gpu_refuses_copies_with_gaps(paper: PaperDriver) -> None:
+    z, x = tc.zeros(8, 8), tc.ones(8, 8)
+    for source in (x[:, :4], np.ones((8, 4), np.float32)):
+        with pytest.raises(tc.OpError, match="records copies of contiguous tensors") as caught:
+            tc.memcpy(z[:, ::2], source).graph()
+        assert caught.value.rule == "capture"
+    z[0, 0] = 1
+    assert paper.calls["cuStreamBeginCapture"] == 0
 
 
 @pytest.mark.parametrize("how", ["run", "prepared", "graph"])
@@ -192,3 +218,15 @@ def test_what_the_compiler_does_not_take_is_a_refusal(paper: PaperDriver, monkey
         k.move(z.partition(16), x).sync()
     assert caught.value.message == "`move`: the numba-cuda backend does not compile `sort` of 3 axes"
     assert caught.value.rule == "unsupported" and "launch_kernels.py:" in caught.value.points[0]
+
+
+def test_an_error_of_the_device_names_what_was_waited_for(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, z = tc.ones(64), tc.zeros(64)
+    running = kernels.add(z.partition(32), x, x).run(tc.Stream())
+    lost = paper.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    monkeypatch.setattr(PaperDriver, "cuEventSynchronize", lambda self, event: (lost,))
+    for _ in range(2):
+        with pytest.raises(tc.TilecheckError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+            running.wait()
+        assert caught.value.points == ("noticed while waiting for `add`",)
+        assert caught.value.help is not None and "lost to this process" in caught.value.help

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,25 +12,29 @@ import numpy as np
 import pytest
 
 import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
 from tilecheck.ops import OPS
 from tilecheck.surface.dtypes import DTYPES
-from tilecheck.surface.elsewhere import IN_KERNELS, ON_HOST, ON_TENSORS, dtype_name
+from tilecheck.surface.elsewhere import IN_KERNELS, ON_HOST, ON_KERNELS, ON_TENSORS, dtype_name
 
 
-@pytest.mark.parametrize("table", [ON_HOST, ON_TENSORS, IN_KERNELS], ids=["host", "tensors", "kernels"])
+@pytest.mark.parametrize(
+    "table", [ON_HOST, ON_TENSORS, IN_KERNELS, ON_KERNELS], ids=["host", "tensors", "ops", "kernels"]
+)
 def test_what_is_named_is_there(table: dict[str, str]) -> None:
     for name, help in table.items():
         for ours in re.findall(r"\btc\.((?:kernels\.)?\w+)", help):
             owner, _, last = ours.rpartition(".")
             assert last in (dir(tc.kernels) if owner else dir(tc)), (name, help)
         for ours in re.findall(r"\{x\}\.(\w+)", help):
-            assert hasattr(tc.Tensor, ours) or hasattr(tc.zeros(1), ours), (name, help)
+            assert hasattr(tc.kernels.relu if table is ON_KERNELS else tc.zeros(1), ours), (name, help)
 
 
 def test_no_name_is_told_to_be_missing_that_is_there() -> None:
     assert not set(ON_HOST) & set(dir(tc))
     assert not {name for name in ON_TENSORS if hasattr(tc.zeros(1), name)}
     assert not set(IN_KERNELS) & set(OPS)
+    assert not {name for name in ON_KERNELS if hasattr(tc.kernels.relu, name)}
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -70,6 +75,46 @@ def test_names_of_tensors_and_partitions() -> None:
         with pytest.raises(tc.UsageError) as caught:
             call()
         assert caught.value.help == help
+
+
+def test_a_tensor_is_not_compared_with_a_number() -> None:
+    z: Any = tc.zeros(4)
+    other = tc.zeros(4)
+    for compare in (lambda: z == 0, lambda: 0 == z, lambda: z != 0):  # noqa: SIM300
+        with pytest.raises(tc.UsageError, match="`==` of a tensor does not look at its elements") as caught:
+            compare()
+        assert caught.value.help == "compare a copy: `z.numpy() == 0`"
+    assert z == z and z != other and z in {z, other} and (z.numpy() == 0).all()
+    # NumPy takes the elements of both.
+    assert (z == np.zeros(4)).all() and (np.zeros(4) == z).all()
+
+
+class BM(Dim): ...
+
+
+FACTOR: Any = 2
+
+
+@tc.kernel
+def scaled(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z) * FACTOR)
+
+
+def test_a_number_of_the_module_that_becomes_a_tensor_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, x = tc.zeros(8), tc.ones(8)
+    for _ in range(3):
+        scaled(z.partition(8), x).sync()
+    monkeypatch.setattr(f"{__name__}.FACTOR", tc.ones(1))
+    with pytest.raises(tc.KernelRejected, match="FACTOR"):
+        scaled(z.partition(8), x)
+
+
+def test_names_of_kernels() -> None:
+    relu: Any = tc.kernels.relu
+    with pytest.raises(AttributeError, match=r"the kernel `relu` has no attribute `forall`") as caught:
+        relu.forall(1000)
+    assert "help: the grid comes from the partition: `relu(z.partition(256), ...).sync()`" in str(caught.value)
+    assert copy.copy(relu) == relu and not hasattr(relu, "specialize")
 
 
 def test_dtypes_that_are_none() -> None:

@@ -13,6 +13,7 @@ import pytest
 from tilecheck.check import check_text
 from tilecheck.judge import Options
 from tilecheck.modules import Modules
+from tilecheck_runtime import kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(?:<!-- refused: ([a-z0-9-]+) -->\n)?```python\n(.*?)```", re.DOTALL)
@@ -50,6 +51,12 @@ def test_a_block_runs(block: Block, tmp_path: Path) -> None:
     file.write_text(block.code, "utf-8")
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_example_of_the_library_runs() -> None:
+    example = [line.strip() for line in (kernels.__doc__ or "").split("\n") if line.startswith("    ")]
+    exec("\n".join(example), {})
+    assert example[-1].startswith("assert ")
 
 
 def test_the_error_shown_is_the_error_given() -> None:

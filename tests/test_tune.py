@@ -15,7 +15,7 @@ from tilecheck import Mut, Shared, Tensor, f32
 from tilecheck_runtime import tune, tune_reference
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.bench import Timing
-from tilecheck_runtime.driver import DriverError
+from tilecheck_runtime.errors import DriverError
 from tilecheck_runtime.launch import LaunchOp
 from tilecheck_runtime.tune import Tuned
 
@@ -255,6 +255,44 @@ def test_what_the_driver_refuses_takes_no_part(monkeypatch: pytest.MonkeyPatch, 
         found = tc.autotune(halve, [{"BM": 16}, {"BM": 32}], lambda BM: (z.partition(BM),), log=tmp_path / "log")
         assert found.config == {"BM": 32} and found.trials[0].error is not None
         assert "too many resources requested" in found.trials[0].error
+
+
+def test_a_device_that_is_lost_ends_the_run_and_blames_no_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, sync = tmp_path / "log", tc.DeviceOp.sync
+
+    def failing(op: tc.DeviceOp[Any]) -> object:
+        if isinstance(op, LaunchOp) and op.grid == (4, 1, 1):
+            op.discard()
+            raise DriverError(
+                "cuEventSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"
+            )
+        return sync(op)
+
+    z, configs = tc.ones(64), [{"BM": 32}, {"BM": 16}, {"BM": 8}]
+    with monkeypatch.context() as patch:
+        patch.setattr(tc.DeviceOp, "sync", failing)
+        with pytest.raises(tc.TilecheckError, match="an illegal memory access") as caught:
+            tc.autotune(halve, configs, lambda BM: (z.partition(BM),), log=log)
+    assert caught.value.help is not None and "the device is lost to this process" in caught.value.help
+    assert [json.loads(line)["name"] for line in log.read_text("utf-8").splitlines()[1:]] == ["BM=32"]
+    found = tc.autotune(halve, configs, lambda BM: (z.partition(BM),), log=log)
+    assert all(trial.error is None for trial in found.trials)
+
+
+def test_a_record_of_another_model_of_device_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tune, "do_bench", lambda timed: Timing((1.0,)))
+    monkeypatch.setattr(tune, "_run_off", lambda kernel, make, trials: trials[0] if trials else None)
+    with on_paper():
+        z, x = tc.zeros(64), tc.zeros(64)
+        tune_move(z, x, log=tmp_path / "log", expected=[np.zeros(64)])
+        header = json.loads((tmp_path / "log").read_text("utf-8").splitlines()[0])
+        assert header["device"] == "paper, sm_90"
+        other = (tmp_path / "log").read_text("utf-8").replace("paper", "another")
+        (tmp_path / "log").write_text(other, "utf-8")
+        error = refused(lambda: tune_move(z, x, log=tmp_path / "log", expected=[np.zeros(64)]))
+        assert "its `device` is 'another, sm_90', this run's is 'paper, sm_90'" in error.message
 
 
 def test_a_run_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def check_bytes(
     try:
         text = read_text(data)
     except Undecodable as error:
-        return unreadable(path, options, error.message, error.line)
+        return unreadable(path, options, error.message, error.line, error.column, error.help)
     return check_text(path, text, modules, options, elsewhere, listed)
 
 
@@ -73,9 +73,11 @@ def check_text(
     return judge(checked, options)
 
 
-def unreadable(path: str, options: Options, message: str, line: int = 1, column: int = 1) -> FileResult:
+def unreadable(
+    path: str, options: Options, message: str, line: int = 1, column: int = 1, help: str | None = None
+) -> FileResult:
     """The result of a file that cannot be read."""
-    fault = Fault("unreadable", message, Span(path, line, column, line, column + 1))
+    fault = Fault("unreadable", message, Span(path, line, column, line, column + 1), help=help)
     names = ("unreadable",) if options.wants("unreadable") else ()
     return FileResult(path, tuple(run_rules(Checked(path, "", faults=(fault,)), names)))
 

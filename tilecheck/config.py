@@ -39,6 +39,11 @@ class Config:
     budget: float = 20.0
     mypy_simt: bool = True
 
+    @property
+    def file(self) -> Path | None:
+        """The pyproject.toml."""
+        return None if self.root is None else self.root / "pyproject.toml"
+
 
 @dataclass(frozen=True, slots=True)
 class Key:

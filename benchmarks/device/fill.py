@@ -16,7 +16,7 @@ os.environ["TILECHECK_DEVICE"] = "cpu"
 import tilecheck as tc
 from benchmarks.device import attention, cutile_peers, products
 from tilecheck_runtime import disk_cache
-from tilecheck_runtime.export import exporting
+from tilecheck_runtime.export import exporting, sign
 
 
 def main() -> None:
@@ -37,6 +37,7 @@ def main() -> None:
         for item in found:
             print(f"{item.kernel} {dict(item.dims)} {dict(item.hints)}: {item.nbytes:,} bytes")
     disk_cache.enable(given.folder)
+    sign()
     for name in cutile_peers.PEERS:
         print(f"cuTile's {name}: {len(cutile_peers.image(name, given.arch)):,} bytes")
 

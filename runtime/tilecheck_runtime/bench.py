@@ -84,6 +84,10 @@ def do_bench_paired(a: Work, b: Work, *, warm_up: float = WARM_UP, measured: flo
 
 
 def _alternate(works: tuple[Work, ...], warm_up: float, measured: float) -> tuple[Timing, ...]:
+    for work in works:
+        if not callable(work):
+            kind = "an op" if isinstance(work, DeviceOp) else f"a `{type(work).__name__}`"
+            raise UsageError(f"a function is timed, this is {kind}", "wrap it: `lambda: kernel(z.partition(128), x)`")
     if warm_up < 0 or measured <= 0:
         raise UsageError(f"warm_up={warm_up}, measured={measured}", "seconds, measured more than 0")
     once = _warm(works, warm_up)

@@ -69,7 +69,13 @@ def need_grid(kernel: str, arguments: tuple[Argument, ...], grid: Grid | None) -
     if grid is None:
         prefix = any(isinstance(a, TensorArgument) and a.tile is not None for a in arguments)
         why = "a prefix does not define one" if prefix else "it has no output that defines one"
-        raise LaunchRefused(f"the launch of `{kernel}` has no grid: {why}", "give one: `op.with_grid(n)`")
+        whole = next((a for a in arguments if isinstance(a, TensorArgument) and a.exclusive and a.tile is None), None)
+        cut = (
+            ""
+            if whole is None
+            else f", or pass {whole.name} cut into what a block writes, `{whole.param.name}.partition(n)`"
+        )
+        raise LaunchRefused(f"the launch of `{kernel}` has no grid: {why}", f"give one: `op.with_grid(n)`{cut}")
     return grid
 
 

@@ -1,8 +1,9 @@
 """Compiled kernels on disk: off until `enable(path)`, never trusted, never in the way.
 
 An entry is a file named by the digest of everything that decides the binary (generated source, facts, architecture,
-compiler versions), with a checksum in front of the payload. A truncated or changed entry is a miss and is written again;
-no entry is ever unpickled or executed before the checksum fits. The folder must belong to the user and be closed to
+compiler versions), with a checksum of name and payload in front. A truncated, changed or renamed entry is a miss and is
+written again; no entry is ever unpickled or executed before the checksum fits. A folder that was filled for another machine
+says by which compilers (`sign`), which then count as those of the machine that uses it. The folder must belong to the user and be closed to
 others. Whatever goes wrong with the disk costs a compilation, never a launch.
 
     >>> from tilecheck_runtime import disk_cache
@@ -23,7 +24,8 @@ from pathlib import Path
 
 from tilecheck_runtime.errors import UsageError
 
-_MAGIC = b"tilecheck-kernel-1\n"
+_MAGIC = b"tilecheck-kernel-2\n"
+_SIGNATURE = "compilers"
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -93,6 +95,32 @@ def key_of(*parts: object) -> str:
     return digest.hexdigest()
 
 
+def sign(compilers: str) -> None:
+    """Say that what is in the folder, and will be, was made by these compilers, on whatever machine it is used."""
+    folder = _folder
+    if folder is None:
+        return
+    try:
+        (folder / _SIGNATURE).write_text(compilers, "utf-8")
+    except OSError:
+        _count(errors=1)
+
+
+def signature() -> str | None:
+    """The compilers that the folder was signed with, None if it was not."""
+    folder = _folder
+    if folder is None:
+        return None
+    try:
+        return (folder / _SIGNATURE).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _checksum(key: str, payload: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\n" + payload).digest()
+
+
 def _count(**more: int) -> None:
     global _counts
     with _lock:
@@ -114,11 +142,14 @@ def read(key: str) -> bytes | None:
         _count(errors=1)
         return None
     start = len(_MAGIC) + _DIGEST
-    if data[: len(_MAGIC)] == _MAGIC and hashlib.sha256(data[start:]).digest() == data[len(_MAGIC) : start]:
+    if data[: len(_MAGIC)] == _MAGIC and _checksum(key, data[start:]) == data[len(_MAGIC) : start]:
         _count(hits=1)
         return data[start:]
     _count(corrupt=1)
-    drop(key)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        _count(errors=1)
     return None
 
 
@@ -131,22 +162,11 @@ def write(key: str, payload: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                file.write(_MAGIC + _checksum(key, payload) + payload)
             os.replace(name, folder / key)
         except BaseException:
             # A full disk, or Ctrl-C.
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError:
-        _count(errors=1)
-
-
-def drop(key: str) -> None:
-    """Forget an entry, such as one that the driver refuses."""
-    folder = _folder
-    if folder is None:
-        return
-    try:
-        (folder / key).unlink(missing_ok=True)
     except OSError:
         _count(errors=1)

@@ -21,21 +21,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tilecheck_runtime.errors import UsageError
-
-
-class DriverError(Exception):
-    """The driver refused a call: `call` names it, `code` is the driver's own name of the error."""
-
-    def __init__(self, call: str, code: str, text: str) -> None:
-        super().__init__(f"{call}: {text} ({code})")
-        self.call = call
-        self.code = code
-
-
-class NoDevice(Exception):
-    """There is no usable GPU: the message says which of package, driver and device is missing."""
-
+from tilecheck_runtime.errors import DriverError, NoDevice, UsageError
 
 # Whether this process was forked from one that uses the GPU, whose driver does not come along.
 _left_behind = False
@@ -118,6 +104,13 @@ class Packed:
     def fill(self, values: Sequence[int | float]) -> None:
         """Write all arguments."""
         self._layout.pack_into(self._buffer, 0, *values)
+
+    def cell(self, at: int) -> Any:
+        """The argument with this number, an address or a float, as something with a `value`."""
+        import ctypes
+
+        kind: Any = {"P": ctypes.c_size_t, "d": ctypes.c_double, "f": ctypes.c_float}[self.formats[at]]
+        return kind.from_buffer(self._buffer, self._offsets[at])
 
     def slot(self, at: int) -> Callable[[int | float], None]:
         """Writes the argument with this number alone."""

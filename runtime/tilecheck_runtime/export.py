@@ -22,6 +22,8 @@ from pathlib import Path
 from tilecheck.ir.compilers import Compiler, preference
 from tilecheck.verify.tile_report import TileReport
 from tilecheck_runtime import disk_cache, specialise
+from tilecheck_runtime.backends.numba_cuda import installed
+from tilecheck_runtime.backends.numba_cuda.compile import compilers
 from tilecheck_runtime.backends.numba_cuda.specialise import compile_for as through_numba
 from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.specialise import compile_for as through_tile_ir
@@ -62,6 +64,7 @@ def exporting(architecture: str, folder: str | Path, only: Compiler | None = Non
 
     before = disk_cache.folder()
     disk_cache.enable(folder)
+    sign()
     specialise.listeners.append(listen)
     try:
         yield listed
@@ -71,6 +74,12 @@ def exporting(architecture: str, folder: str | Path, only: Compiler | None = Non
             disk_cache.disable()
         else:
             disk_cache.enable(before)
+
+
+def sign() -> None:
+    """Let machines with other compilers, or none, find what is in the kernel cache."""
+    if installed.missing() is None:
+        disk_cache.sign(compilers())
 
 
 def export(

@@ -24,12 +24,14 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tilecheck.surface.elsewhere import missing
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import Launch, default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
 from tilecheck_runtime.grants import again, become, hold, merged, release
-from tilecheck_runtime.ledger import LOCK, OPEN, Loan, State
+from tilecheck_runtime.ledger import LOCK, OPEN
+from tilecheck_runtime.loans import Loan, State
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase
@@ -71,6 +73,12 @@ class CudaGraph(Unique, Generic[R]):
         self._seatable = not checks and any(loan.exclusive for loan in self._loans)
         self._seat: Seat | None = None
         self._last: Stream | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            help = "a replay is an op: `graph.launch().sync()`" if name in ("sync", "run", "wait", "replay") else None
+            raise missing("`CudaGraph`", name, help, self)
 
     def launch(self) -> DeviceOp[None]:
         """An op that replays the graph. Run it on any stream; replays are in order through their data."""

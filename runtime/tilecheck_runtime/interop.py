@@ -25,8 +25,8 @@ from tilecheck_runtime.backends.cpu import CPUBuffer, array
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, hold, release
-from tilecheck_runtime.layout import Layout, as_dtype
-from tilecheck_runtime.ledger import Access, Loan, State
+from tilecheck_runtime.layout import Layout, as_dtype, foreign_help
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
@@ -174,7 +174,11 @@ def from_dlpack(owner: Any) -> Tensor:
     if hasattr(owner, "__array_interface__"):
         values = np.asarray(owner)
     elif hasattr(owner, "__dlpack__"):
-        values = np.from_dlpack(owner)
+        try:
+            values = np.from_dlpack(owner)
+        except (BufferError, RuntimeError, TypeError) as error:
+            help = foreign_help(owner, "from_dlpack") or "copy it with `tc.asarray(...)`"
+            raise UsageError(f"this array cannot be borrowed: {error}", help) from None
     else:
         raise UsageError(
             f"a `{type(owner).__name__}` has neither `__dlpack__` nor `__array_interface__`",
@@ -191,7 +195,7 @@ def _borrowed_on_device(
     if known is not None:
         inside = Layout(buffer.address - known.buffer.address, layout.shape, layout.strides)
         elements = Elements(known, inside, dtype, writable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     return Tensor(Elements(Allocation(here, buffer, owner=owner), layout, dtype, writable))
 
 
@@ -223,6 +227,6 @@ def _borrowed(values: Array) -> Tensor:
     if known is not None:
         inside = Layout(address - known.buffer.address, values.shape, values.strides)
         elements = Elements(known, inside, dtype, values.flags.writeable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     memory = Allocation(default(), CPUBuffer(address, extent), owner=values)
     return Tensor(Elements(memory, layout, dtype, values.flags.writeable))

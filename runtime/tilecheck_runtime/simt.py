@@ -74,11 +74,10 @@ class BlockCondition:
         try:
             if self.goal.holds(value):
                 return None
-            left, right = self.goal.left.evaluate(value), self.goal.right.evaluate(value)
+            message = f"`{self.kernel}` needs `{self.goal.text}`: {self.goal.shown(value)}"
         except Unresolved as missing:
             message = f"a condition of `{self.kernel}` cannot be checked, `{self.goal.text}`: {missing}"
             return Refusal("launch-contract", message)
-        message = f"`{self.kernel}` needs `{self.goal.text}`, this launch has {left} and {right}"
         return Refusal("launch-contract", message, "change the arguments, or the guard in the kernel")
 
 

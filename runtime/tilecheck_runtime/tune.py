@@ -33,12 +33,11 @@ from tilecheck.surface.names import dims_of
 from tilecheck_runtime.backends import Array, default
 from tilecheck_runtime.bench import do_bench, do_bench_paired
 from tilecheck_runtime.binding import TensorArgument
-from tilecheck_runtime.driver import DriverError
-from tilecheck_runtime.errors import LaunchRefused, TilecheckError, UsageError
+from tilecheck_runtime.errors import DriverError, LaunchRefused, TilecheckError, UsageError
 from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import LaunchOp, Plan
 from tilecheck_runtime.layout import as_dtype
-from tilecheck_runtime.ledger import Access
+from tilecheck_runtime.loans import Access
 from tilecheck_runtime.partition import OWNED, Partition
 from tilecheck_runtime.tensor import Tensor, from_host
 from tilecheck_runtime.tune_log import Trial, TuningLog, config_name, digest
@@ -90,7 +89,13 @@ def autotune(
             raise UsageError(f"a configuration is a dict, this is {config!r}", 'such as `{"BM": 64, "BN": 128}`')
     names = [config_name(config) for config in configs]
     if not names or len(set(names)) < len(names):
-        raise UsageError("`autotune` wants one or more different configurations", f"got {len(names)}")
+        what = "there is none" if not names else "one is there twice"
+        raise UsageError(f"`autotune` wants different configurations, {what}", 'such as `[{"BM": 64}, {"BM": 128}]`')
+    if not callable(make):
+        raise UsageError(
+            f"the arguments are made for each configuration by a function, this is a `{type(make).__name__}`",
+            "such as `lambda BM: (z.partition(BM), x)`",
+        )
     gate = None if expected is None else [np.asarray(values) for values in expected]
     told = None if expected is None else "`expected`"
     record: TuningLog | None = None
@@ -173,7 +178,10 @@ def _try(
         if wrong is not None:
             return Trial(name, config, error=wrong), gate
         timing = do_bench(lambda: _launch(kernel, config, lambda **_: arguments)) if time else None
-    except (TilecheckError, DriverError) as error:
+    except TilecheckError as error:
+        if isinstance(error, DriverError) and error.lost:
+            # What comes after it fails with the same error, and says nothing of its configuration.
+            raise
         return Trial(name, config, error=_first_line(error)), gate
     seconds = None if timing is None else timing.median
     return Trial(name, config, seconds), results if gate is None else gate
@@ -240,7 +248,7 @@ def _header(plan: Plan, names: list[str]) -> dict[str, Any]:
     return {
         "kernel": plan.name,
         "meaning": digest(meaning),
-        "device": default().name,
+        "device": default().model,
         "arguments": [
             str(a.elements) if isinstance(a, TensorArgument) else type(a.value).__name__ for a in plan.arguments
         ],
@@ -248,5 +256,5 @@ def _header(plan: Plan, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _first_line(error: TilecheckError | DriverError) -> str:
-    return f"{error.rule}: {error.message}" if isinstance(error, TilecheckError) else str(error)
+def _first_line(error: TilecheckError) -> str:
+    return f"{error.rule}: {error.message}"

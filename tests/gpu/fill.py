@@ -3,7 +3,7 @@
     python -m tests.gpu.fill FOLDER [--arch sm_90] [--numba] [--only WORD]
 
 There, `TILECHECK_TEST_KERNELS=FOLDER pytest -m gpu tests/gpu` finds them (the folder must be yours alone, `chmod 700`).
-Kernels that a compiler does not take are listed with the reason; the exit status is 1 if one fails otherwise.
+Kernels that Tile IR does not take are listed with the reason; the exit status is 1 if one fails otherwise.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from tests.op_kernels import CASES, module_text
 from tilecheck_runtime import disk_cache
 from tilecheck_runtime.backends.numba_cuda.compile import CompileFailed
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
+from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.export import sign
 from tilecheck_runtime.resources import capability_of
 
 # As the device's allocator aligns.
@@ -59,18 +61,19 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="WORD", help="calls with this in their name")
     given = parser.parse_args()
     disk_cache.enable(given.folder)
+    sign()
     capability = capability_of(given.arch)
     counts, started = {"compiled": 0, "refused": 0, "failed": 0}, time.perf_counter()
     for name, call in calls(given.only):
         try:
-            tile_binary(call, given.arch)
             if given.numba:
                 numba_binary(call, capability, dict.fromkeys(arrays_of(call), ALIGNED))
+            tile_binary(call, given.arch)
             counts["compiled"] += 1
         except NoLowering as reason:
             counts["refused"] += 1
             print(f"{name}: {reason}", flush=True)
-        except CompileFailed as reason:
+        except (CompileFailed, LaunchRefused) as reason:
             counts["failed"] += 1
             print(f"{name} FAILED: {reason}", flush=True)
     size = sum(file.stat().st_size for file in given.folder.iterdir())

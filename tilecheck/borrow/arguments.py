@@ -90,6 +90,9 @@ def _tensor(launch: Launch, param: TensorParam, arg: LaunchArg) -> Iterator[Faul
         case Pieces(mapped=True) if param.access is Access.MUT:
             rule, wants = "launch-contract", f"`{param.name}` of `{name}` is `Mut`"
             what, way_out = "a partition with a map", "leave out `.map(...)`, or make the parameter `Mapped`"
+        case Array(library="numpy") if (inner := text.strip("`").partition(".partition("))[1]:
+            what = f"what `partition` of the NumPy array `{inner[0]}` gives, None after sorting"
+            way_out = _copied(inner[0], param)
         case Array(library="numpy"):
             what, way_out = "a NumPy array", _copied(text, param)
         case Op():

@@ -90,21 +90,25 @@ def _outputs(launch: Launch) -> Iterator[Fault]:
     for param, arg in _tensors(launch):
         if param.access in _OUTPUTS and isinstance(arg.value, Array) and arg.value.library == "tilecheck":
             text = spell(arg.expr)
-            tiles = ", ".join(_names(launch, param)) or "..."
             yield Fault(
                 "unpartitioned-output",
                 f"`{text}` is not partitioned, but `{launch.kernel.facts.contract.name}` writes `{param.name}`",
                 arg.expr.span,
                 labels=declared(launch, param),
-                help=f"pass `{text}.partition({tiles})`, one tile per block",
+                help=_cut(launch, param, text),
             )
 
 
-def _names(launch: Launch, param: TensorParam) -> list[str]:
-    """The tile's extents: numbers where they are fixed, else names."""
-    dims = launch.kernel.facts.dims
+def _cut(launch: Launch, param: TensorParam, text: str) -> str:
+    """How to cut a tensor for `param`: in the only tiles that there are, or how their extents are chosen."""
+    dims, block = launch.kernel.facts.dims, launch.kernel.facts.block
+    if block is not None and len(block) == 1:
+        return f"pass a partition: `{text}.partition({block[0]})` has an element for each thread of a block"
     known = [dims.get(key) if key is not None else None for key in param.extents or ()]
-    return ["..." if dim is None else dim.name if dim.size is None else str(dim.size) for dim in known]
+    tiles = ["..." if dim is None else dim.name if dim.size is None else str(dim.size) for dim in known]
+    open_ = list(dict.fromkeys(f"`{dim.name}`" for dim in known if dim is not None and dim.size is None))
+    sizes = f", {' and '.join(open_)} {'a number' if len(open_) == 1 else 'numbers'} such as 64" if open_ else ""
+    return f"pass `{text}.partition({', '.join(tiles) or '...'})`, one tile per block{sizes}"
 
 
 def _array(arg: LaunchArg) -> Array | None:

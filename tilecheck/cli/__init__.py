@@ -7,6 +7,7 @@ neither libcst nor z3 nor rich. Exit status: 0 nothing found, 1 findings, 2 coul
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,8 @@ class _Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            raise click.UsageError(f"no command `{args[0]}`, only {', '.join(COMMANDS)}", ctx) from None
+            meant = f"; `tilecheck check {args[0]}` checks it" if os.path.exists(args[0]) else ""
+            raise click.UsageError(f"no command `{args[0]}`, only {', '.join(COMMANDS)}{meant}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

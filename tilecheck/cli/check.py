@@ -60,7 +60,7 @@ def command(
     Exit status: 0 no error or warning, 1 some, 2 could not run.
     """
     config = configured()
-    chosen = _rules(_split(select) or config.select, _split(ignore) + config.ignore)
+    chosen = _rules(_split(select), _split(ignore), config)
     if paths == ("-",):
         if fix or write_baseline:
             raise CannotRun("standard input has no file to write to: leave out --fix and --write-baseline")
@@ -113,16 +113,18 @@ def _split(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def _rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> frozenset[str] | None:
-    """The rules to report; None means all of them, without loading the list."""
+def _rules(selected: tuple[str, ...], ignored: tuple[str, ...], config: Config) -> frozenset[str] | None:
+    """The rules to report, by the options and the configuration; None means all of them, without loading the list."""
+    select, ignore = selected or config.select, ignored + config.ignore
     if not select and not ignore:
         return None
-    from tilecheck.rules import RULES, rule_name
+    from tilecheck.rules import RULES, no_rule, rule_name
 
     known = [rule_name(rule) for rule in RULES]
     for name in (*select, *ignore):
         if name not in known:
-            raise CannotRun(f"there is no rule `{name}`; `tilecheck rules` lists them")
+            where = "" if name in (*selected, *ignored) else f"{config.file}: "
+            raise CannotRun(f"{where}{'; '.join(no_rule(name))}")
     left = frozenset(select or known) - frozenset(ignore)
     if not left:
         raise CannotRun("nothing is checked: every rule that is selected is ignored too")
@@ -136,7 +138,8 @@ def files_of(paths: tuple[str, ...], config: Config, exclude: tuple[str, ...]) -
     try:
         return discover(paths or default or (os.curdir,), (*config.exclude, *exclude), root)
     except BadPath as error:
-        raise CannotRun(str(error)) from None
+        where = f"`paths` of {config.file}: " if default and not paths else ""
+        raise CannotRun(f"{where}{error}") from None
 
 
 def named_files(paths: Sequence[str]) -> frozenset[str]:

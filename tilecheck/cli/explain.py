@@ -48,13 +48,13 @@ def command(
     """Explain a rule, or what was proved about a kernel: from what, and where each bounds check went."""
     if not resources and (arch or dim or dtype):
         raise click.UsageError("--arch, --dim and --dtype go with --resources")
+    if os.path.isfile(what) and "::" not in what:
+        what = f"{what}::{_only_kernel(what)}"
     if "::" in what:
         path, _, name = what.rpartition("::")
         asked = Asked(arch or DEFAULT, _sizes(dim), _pairs("--dtype", dtype)) if resources else None
         _explain_kernel(path, name, with_ir, form, asked)
         return
-    if os.path.isfile(what):
-        raise CannotRun(_kernels_to_name(what))
     if with_ir or resources or form != "text":
         raise click.UsageError("--ir, --format and --resources go with FILE::KERNEL")
     from tilecheck.report.explain import rule_page
@@ -62,7 +62,11 @@ def command(
 
     found = {page.name: page for page in pages()}
     if what not in found:
-        raise click.UsageError(f"there is no rule `{what}`; `tilecheck rules` lists them, a kernel is FILE::KERNEL")
+        from tilecheck.rules import no_rule
+
+        path, colon, kernel = what.rpartition(":")
+        way_out = f"a kernel is FILE::KERNEL, `{path}::{kernel}`" if colon else no_rule(what)[1]
+        raise click.UsageError(f"there is no rule `{what}`; {way_out}")
     terminal.write(rule_page(found[what]))
 
 
@@ -117,8 +121,8 @@ def _read(path: str) -> Source:
     return source
 
 
-def _kernels_to_name(path: str) -> str:
-    """That a file alone is not explained, and its kernels, which are; nothing is proved for it."""
+def _only_kernel(path: str) -> str:
+    """The name of the one kernel of a file. Raises `CannotRun` with the names of several; nothing is proved for it."""
     from functools import partial
 
     from tilecheck.frontend import cutile, numba, tile
@@ -130,10 +134,12 @@ def _kernels_to_name(path: str) -> str:
     for track in (numba, cutile):
         kernels += contained(partial(track.read_kernels, source, modules.importer(path)), lambda _: ())
     if not kernels:
-        return f"{path} has no kernel to explain"
-    kernels.sort(key=lambda kernel: kernel.span.line)
-    names = ", ".join(f"{path}::{kernel.name}" for kernel in kernels)
-    return f"{path} has {counted(len(kernels), 'kernel')}, name one: {names}"
+        raise CannotRun(f"{path} has no kernel to explain")
+    if len(kernels) > 1:
+        kernels.sort(key=lambda kernel: kernel.span.line)
+        names = ", ".join(f"{path}::{kernel.name}" for kernel in kernels)
+        raise CannotRun(f"{path} has {counted(len(kernels), 'kernel')}, name one: {names}")
+    return kernels[0].name
 
 
 def _explain_findings(checked: Checked, kernel: Kernel) -> None:

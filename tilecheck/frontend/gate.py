@@ -30,12 +30,14 @@ class Unreadable(Exception):
 
 
 class Undecodable(Exception):
-    """The bytes are no Python source text: `message` in words, `line` from 1."""
+    """The bytes are no Python source text: `message` in words, `line` and `column` from 1, `help` if there is a way out."""
 
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, column: int = 1, help: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
+        self.column = column
+        self.help = help
 
 
 def mentions_kernels(data: bytes) -> bool:
@@ -58,5 +60,8 @@ def read_text(data: bytes) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Undecodable(f"byte 0x{data[error.start]:02x} is not {encoding} text", line) from None
+        before = data[data.rfind(b"\n", 0, error.start) + 1 : error.start]
+        column = len(before.decode(encoding, "replace")) + 1
+        help = "save the file as UTF-8, or name its encoding in the first line: `# -*- coding: latin-1 -*-`"
+        raise Undecodable(f"byte 0x{data[error.start]:02x} is not {encoding} text", line, column, help) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")

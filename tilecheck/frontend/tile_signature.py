@@ -29,6 +29,7 @@ from tilecheck.frontend.names import (
 from tilecheck.frontend.tile_reader import Reader
 from tilecheck.ir.kernel import Access, Param, ScalarParam, TensorParam, TypeVariable, Unsupported
 from tilecheck.surface.dtypes import DTYPES
+from tilecheck.surface.elsewhere import dtype_name
 
 _ACCESSES = {f"tilecheck.{a.value}": a for a in Access}
 _SCALARS = ("int", "float", "bool")
@@ -139,6 +140,12 @@ def _type_parameters(node: cst.FunctionDef, names: Names) -> dict[str, TypeVaria
 
 def _parameter(r: Reader, param: cst.Param, names: Names) -> Param:
     name, span = param.name.value, r.span(param.name)
+    if param.annotation is None and name in ("self", "cls"):
+        raise r.refuse(
+            f"the kernel `{r.kernel}` takes `{name}`",
+            param,
+            f"leave `{name}` out: a kernel in a class is called without it",
+        )
     if param.annotation is None:
         raise r.refuse(
             f"the parameter `{name}` has no type",
@@ -165,7 +172,22 @@ def _annotated(
     found = meaning(node, names)
     if isinstance(found, Alias) and depth < 4:
         return _annotated(r, name, span, found.node, found.names, param, depth + 1)
+    _imported(r, name, node.value if isinstance(node, cst.Subscript) else node, names, param)
     raise r.refuse(f"the parameter `{name}` is neither a tensor nor a scalar", param, _advice(name, found))
+
+
+_OURS = frozenset({"Tensor", "Dim", "Dyn", "One", *(access.value for access in Access), *DTYPES})
+
+
+def _imported(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> None:
+    """Refuse a name of ours that the file does not have: most likely it was not imported."""
+    if isinstance(node, cst.Name) and node.value in _OURS and meaning(node, names) is None:
+        raise r.refuse(
+            f"`{node.value}`, in the type of `{name}`, is not defined",
+            param,
+            f"import it: `from tilecheck import {node.value}`",
+            "usage",
+        )
 
 
 def _advice(name: str, found: object) -> str:
@@ -183,7 +205,7 @@ def _tensor(r: Reader, name: str, span: Span, node: cst.Subscript, names: Names,
     starred = len(values) < len(elements)
     if not values:
         raise r.refuse(f"`{name}: Tensor[...]` names no access", param, f"write `{name}: Tensor[Shared, f32, Dyn]`")
-    access = _access(r, name, values[0], names, param)
+    access = _access(r, name, values, names, param)
     dtype = _dtype(r, name, values[1], names, param) if len(values) > 1 else None
     variable = dtype if isinstance(dtype, TypeVariable) else None
     extents: tuple[str | None, ...] | None = None
@@ -209,9 +231,9 @@ def _tensor(r: Reader, name: str, span: Span, node: cst.Subscript, names: Names,
     return TensorParam(name, span, access, None if isinstance(dtype, TypeVariable) else dtype, extents, variable)
 
 
-def _access(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: cst.Param) -> Access:
-    path = path_of(node, names)
-    access = _ACCESSES.get(path or "")
+def _access(r: Reader, name: str, values: list[cst.BaseExpression], names: Names, param: cst.Param) -> Access:
+    node = values[0]
+    access = _ACCESSES.get(path_of(node, names) or "")
     if access is Access.OWNED:
         raise r.refuse(
             f"the kernel parameter `{name}` is `Owned`",
@@ -220,10 +242,15 @@ def _access(r: Reader, name: str, node: cst.BaseExpression, names: Names, param:
             "usage",
         )
     if access is None:
+        _imported(r, name, node, names, param)
+        later = [value for value in values[1:] if path_of(value, names) in _ACCESSES]
+        ordered = [*later[:1], *(value for value in values if value not in later[:1])]
+        first = "" if later else "Shared, "
         raise r.refuse(
             f"`{name}` has no access: `{r_text(node)}` is none",
             param,
-            "the first argument of `Tensor` is `Shared`, `Mut`, `Mapped` or `Atomic`",
+            f"the access comes first: `{name}: Tensor[{first}{', '.join(map(r_text, ordered))}]`"
+            + ("" if later else ", or `Mut` for what the kernel writes"),
         )
     return access
 
@@ -238,10 +265,14 @@ def _dtype(r: Reader, name: str, node: cst.BaseExpression, names: Names, param: 
         return short
     if path in _OPEN:
         return None
+    _imported(r, name, node, names, param)
+    ours = dtype_name(path)
     raise r.refuse(
         f"`{name}` has no dtype: `{r_text(node)}` is none",
         param,
-        "the second argument of `Tensor` is a dtype such as `f32`, a `TypeVar`, or `Any`",
+        "the second argument of `Tensor` is a dtype such as `f32`, a `TypeVar`, or `Any`"
+        if ours is None
+        else f"write `{ours}`, of `from tilecheck import {ours}`",
         "dtype-mismatch",
     )
 
@@ -261,6 +292,7 @@ def _extent(r: Reader, name: str, node: cst.BaseExpression, names: Names, param:
                 f"declare `class D{value}(Dim, size={value}): ...` and write `D{value}`",
             )
         case _:
+            _imported(r, name, node, names, param)
             raise r.refuse(
                 f"`{r_text(node)}`, an extent of `{name}`, is neither a `Dim` nor `Dyn`",
                 param,

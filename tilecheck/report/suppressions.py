@@ -20,13 +20,17 @@ from dataclasses import dataclass
 
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Diagnostic, Span
+from tilecheck.rules import RULES, no_rule, rule_name
 
 # What every comment has that is looked at here; most files have none and need no tokens.
 _NAMED = re.compile(r"#\s*tilecheck", re.IGNORECASE)
 _COMMENT = re.compile(r"#\s*tilecheck:\s*allow\[([^\]]*)\]\s*([^#]*)")
 # What looks like a directive, and is none that is read.
 _WORDS = r"(allow|allows|alow|ignore|disable|noqa|skip|off)"
-_DIRECTIVE = re.compile(rf"#\s*tilecheck(?::\s*(\w+)\s*\[|:?\s*{_WORDS}\s*[\[(]|:\s*{_WORDS}\s*$)", re.IGNORECASE)
+_RULE = f"(?:{'|'.join(map(rule_name, RULES))})(?![\\w-])"
+_DIRECTIVE = re.compile(
+    rf"#\s*tilecheck(?::\s*(\w+)\s*\[|:?\s*{_WORDS}\s*[\[(]|:\s*{_WORDS}\s*$|:\s*{_WORDS}[\s:=]+{_RULE})", re.IGNORECASE
+)
 META = frozenset({"unused-allow", "allow-without-reason", "unreadable"})
 
 
@@ -77,7 +81,7 @@ def _allows_of(path: str, comment: tokenize.TokenInfo, code_lines: set[int], ext
         if unread is not None:
             (line, column), end = comment.start, comment.end[1]
             place = Span(path, line, column + unread.start() + 1, line, end + 1)
-            yield Allow("", unread[1] or unread[2] or unread[3], place, line, line)
+            yield Allow("", next(word for word in unread.groups() if word), place, line, line)
         return
     line, column = comment.start[0], comment.start[1] + match.start() + 1
     span = Span(path, line, column, line, comment.start[1] + len(match[0].rstrip()) + match.start() + 1)
@@ -144,8 +148,8 @@ def apply_allows(
             way_out = f"say why it is safe: `# tilecheck: allow[{allow.rule}] the reason`"
             faults.append(Fault("allow-without-reason", message, allow.span, help=way_out))
         elif allow.rule not in known:
-            message = f"there is no rule `{allow.rule}` to allow"
-            faults.append(Fault("unused-allow", message, allow.span, help="`tilecheck rules` lists the rules"))
+            message, way_out = no_rule(allow.rule)
+            faults.append(Fault("unused-allow", f"{message} to allow", allow.span, help=way_out))
         elif n not in used and allow.rule in ran:
             message = f"nothing here is reported as `{allow.rule}`"
             faults.append(Fault("unused-allow", message, allow.span, help=_REMOVE[allow.among].format(allow.rule)))

@@ -8,6 +8,7 @@ name with dashes is the rule's name, its mypy error code and its page. Docs, lis
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -105,3 +106,9 @@ RULES: tuple[Rule, ...] = (
     allow_without_reason,
     unreadable,
 )
+
+
+def no_rule(name: str) -> tuple[str, str]:
+    """That there is no rule `name`, and the way out: the nearest one, if one is near."""
+    near = get_close_matches(name, map(rule_name, RULES), 1)
+    return f"there is no rule `{name}`", f"the nearest is `{near[0]}`" if near else "`tilecheck rules` lists them"

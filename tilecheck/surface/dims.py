@@ -166,7 +166,11 @@ class Dim(metaclass=DimClass):
             raise UsageError(f"`{cls.__name__}` has size {size!r}, which is no positive int")
         cls.size = size
 
-    def __new__(cls) -> Dim:
+    def __new__(cls, *given: object) -> Dim:
+        if given:
+            raise UsageError(
+                f"`{cls.__name__}(...)` makes no extent", "declare it: `class BM(Dim): ...`, or with `size=128`"
+            )
         raise UsageError(
             f"`{cls.__name__}()` makes an instance of an extent", f"use the class itself: `{cls.__name__}`"
         )

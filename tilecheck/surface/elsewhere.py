@@ -1,6 +1,7 @@
 """What names of NumPy, torch, numba and Triton are called here: the way out of a message about a name that is not ours.
 
-`ON_HOST` is for `tilecheck.NAME`, `ON_TENSORS` for an attribute of a tensor `{x}` or a partition, `IN_KERNELS` for an op that a
+`ON_HOST` is for `tilecheck.NAME`, `ON_TENSORS` for an attribute of a tensor `{x}` or a partition, `ON_KERNELS`
+for one of a kernel, `IN_KERNELS` for an op that a
 kernel calls; `dtype_name` gives our name of an element type. Nothing here is an alias: the names stay refused.
 
     >>> ON_HOST["to_device"]
@@ -85,6 +86,12 @@ ON_TENSORS = {
     "flatten": "use `{x}.reshape(-1)`",
     "ravel": "use `{x}.reshape(-1)`",
     "is_cuda": "use `{x}.device`",
+}
+
+_GRID = "the grid comes from the partition: `{x}(z.partition(256), ...).sync()`"
+ON_KERNELS = {
+    **dict.fromkeys(("forall", "configure", "run", "launch"), _GRID),
+    "py_func": "use `{x}.fn`",
 }
 
 IN_KERNELS = {

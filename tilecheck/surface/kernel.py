@@ -19,9 +19,10 @@ from functools import cache, update_wrapper
 from importlib import import_module
 from inspect import isfunction
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from tilecheck.surface.dims import DimClass
+from tilecheck.surface.elsewhere import ON_KERNELS, missing
 from tilecheck.surface.errors import UsageError
 from tilecheck.surface.hints import refusal
 from tilecheck.surface.names import dims_of
@@ -59,6 +60,14 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Build the lazy op of a launch. Raises what the runtime refuses: shapes, grids, aliases, borrow state."""
         return _build()(self, args, kwargs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            # Looked up before there is an `fn`, by `copy` and the like.
+            shown = self.__dict__["fn"].__name__ if "fn" in self.__dict__ else "kernel"
+            help = ON_KERNELS.get(name)
+            raise missing(f"the kernel `{shown}`", name, None if help is None else help.format(x=shown), self)
 
     def on(self, stream: Any) -> Any:
         """The kernel bound to a stream: each call is checked like any other and submitted at once, without an op.
@@ -171,12 +180,19 @@ def kernel(fn: Any = None, /, *, checks: str = "auto", requires: str | None = No
 
 
 def simt(
-    *, block: int | tuple[int, ...], requires: str | None = None, shared: int = 0
+    fn: Any = None, /, *, block: int | tuple[int, ...] | None = None, requires: str | None = None, shared: int = 0
 ) -> Callable[[Callable[..., None]], Kernel]:
     """Make a SIMT kernel of a function written in numba-cuda's language: one thread of a block of `block` threads.
 
-    `shared` is the dynamic shared memory in bytes, `requires` as for `kernel`, with `blockDim` and `gridDim` too.
+    `shared` is the dynamic shared memory in bytes, `requires` as for `kernel`, with `blockDim` and `gridDim` too. Raises
+    `UsageError` (launch-contract) without a block.
     """
+    if fn is not None or block is None:
+        raise UsageError(
+            "`@tc.simt` states no block",
+            "say how many threads a block has: `@tc.simt(block=256)`",
+            rule="launch-contract",
+        )
     options = contract(block, requires, shared)
 
     def decorate(function: Any) -> Kernel:

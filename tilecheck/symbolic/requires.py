@@ -66,6 +66,12 @@ class Comparison:
         outcomes = {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}
         return outcomes[self.relation]
 
+    def shown(self, value: Callable[[Atom], int]) -> str:
+        """What its operands are at a launch, numbers left out: "`x.size` is 64, `n * stride` is 96". Raises `Unresolved`."""
+        left, sign, right = self.text.partition(f" {self.relation} ")
+        sides = ((left if sign else str(self.left), self.left), (right if sign else str(self.right), self.right))
+        return ", ".join(f"`{text}` is {side.evaluate(value)}" for text, side in sides if any(side.atoms()))
+
 
 Requirement = Comparison | ElementFact
 

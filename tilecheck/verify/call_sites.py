@@ -4,7 +4,7 @@ A contract (`requires=`) and the conditions of a proof are enforced before each 
 file, a launch that cannot go on is said so at once. What is not readable is left to the run time.
 
 Worked example: `requires="a.size >= n * stride"` and a launch with 64 elements, n = 32 and stride = 3 gives
-"`k` needs `a.size >= n * stride`, this launch has 64 and 96" at the launch. Numbers are not cut to 64 bits. What is
+"`k` needs `a.size >= n * stride`: `a.size` is 64, `n * stride` is 96" at the launch. Numbers are not cut to 64 bits. What is
 required of array elements is looked up where the file writes them down, up to 65536 of them.
 """
 
@@ -51,12 +51,9 @@ def _refused(kernel: Kernel, launch: Launch, goal: Requirement) -> str | None:
         wrong = _broken(launch, goal, value)
         return None if wrong is None else f"`{kernel.name}` needs `{goal.text}`: {wrong}"
     try:
-        if goal.holds(value):
-            return None
-        left, right = goal.left.evaluate(value), goal.right.evaluate(value)
+        return None if goal.holds(value) else f"`{kernel.name}` needs `{goal.text}`: {goal.shown(value)}"
     except Unresolved:
         return None
-    return f"`{kernel.name}` needs `{goal.text}`, this launch has {left} and {right}"
 
 
 def _broken(launch: Launch, fact: ElementFact, value: Callable[[Atom], int]) -> str | None:

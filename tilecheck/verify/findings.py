@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from tilecheck.interp.simt import Party
-from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, walk
+from tilecheck.ir.kernel import Assign, Const, Kernel, Name, Node, TensorParam, walk
 from tilecheck.ir.printer import show
 from tilecheck.ir.simt import Atomic, Barrier, BarrierValue, FillSlice, Load, Store, Warp
 from tilecheck.symbolic.requires import element_facts
@@ -87,7 +87,18 @@ def _spelled(node: Node, words: Words, depth: int = 0) -> str:
     inner = {n.id for n in walk(node) if isinstance(n, Name)}
     for name in sorted(inner, key=len, reverse=True):
         text = text.replace(name, own_name(name))
-    return re.sub(r"%\d+", meaning, text)
+    return re.sub(r"%\d+", meaning, _as_numba(text, inner))
+
+
+# What `cuda.grid(1)` stands for, in an expression and as one.
+_GRID = re.compile(r"\(\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x\)|\(blockIdx\.x \* blockDim\.x\) \+ threadIdx\.x")
+_THREAD = re.compile(r"(?<![\w.%])(?:(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|laneid|warpsize)\b")
+
+
+def _as_numba(text: str, names: set[str]) -> str:
+    """The thread's numbers as kernels write them, so that a guard can be pasted; `names` are the kernel's own."""
+    text = _GRID.sub("cuda.grid(1)", text)
+    return _THREAD.sub(lambda match: match[0] if match[0] in names else f"cuda.{match[0]}", text)
 
 
 def same_value_places(proof: Proof) -> tuple[Place, ...]:
@@ -147,6 +158,12 @@ def _advice(proof: Proof, refuted: Refuted, places: tuple[Place, ...]) -> str | 
         fences = _fences(proof, suspect)
         if fences is not None and (_scope(fault.parties) == "different blocks" or "syncthreads" in fences):
             return fences
+        # Arrays are taken to be apart unless a launch shows one twice.
+        met = sorted({place.text.partition("[")[0] for place in places})
+        if len(met) > 1 and {p.name for p in proof.entry.run.kernel.params if isinstance(p, TensorParam)}.issuperset(
+            met
+        ):
+            return f"pass two arrays: {' and '.join(f'`{name}`' for name in met)} are one at this launch"
         return _race_advice(places, _scope(fault.parties), suspect.array.space if suspect.array is not None else "")
     if suspect.rule == "out-of-bounds":
         return _bounds_advice(refuted, temporaries(proof.entry.run.kernel))

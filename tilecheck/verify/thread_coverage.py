@@ -47,7 +47,7 @@ from tilecheck.ir.kernel import (
     walk,
 )
 from tilecheck.ir.simt import Atomic, FillSlice, Load, Store, ThreadVar
-from tilecheck.symbolic.linear import Atom, Unresolved
+from tilecheck.symbolic.linear import Atom, LaunchAxis, Unresolved
 from tilecheck.symbolic.requires import Comparison, RequiresError, Vocabulary, parse, vocabulary
 
 Value = Callable[[Atom], int]
@@ -73,6 +73,7 @@ class Need:
                 return None
             threads = self.goals[0].left.evaluate(value)
             elements = min(goal.right.evaluate(value) for goal in self.goals)
+            block = value(LaunchAxis("blockDim", self.axis))
         except Unresolved:
             return None
         letter = "xyz"[self.axis]
@@ -80,7 +81,9 @@ class Need:
             f"`{self.kernel}` gives each thread one element of `{self.array}` along {letter}, this launch has "
             f"{threads} threads for {elements}"
         )
-        return message, f"make the tiles of `{self.array}` as large as the block, or cover a part with `.prefix()`"
+        return message, (
+            f"make the tiles of `{self.array}` as large as the block, {block} along {letter}, or cover a part with `.prefix()`"
+        )
 
 
 def faults(kernel: Kernel, launches: Sequence[Launch], value: Callable[[Launch, Atom], int]) -> Iterator[Fault]:

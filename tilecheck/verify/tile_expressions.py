@@ -12,6 +12,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from tilecheck.ir.kernel import (
+    Access,
     Binary,
     Compare,
     Const,
@@ -26,6 +27,7 @@ from tilecheck.ir.kernel import (
     Opaque,
     OpCall,
     Select,
+    TensorParam,
     TupleExpr,
     Unary,
 )
@@ -50,6 +52,7 @@ from tilecheck.ops import OPS, operators
 from tilecheck.ops.numbers import describe
 from tilecheck.ops.row import Effect, Lanes, NotYet, Op, Refused
 from tilecheck.surface.dtypes import DTYPES
+from tilecheck.surface.elsewhere import IN_KERNELS
 from tilecheck.verify.tile_inference import Call, Mixed, TypePass
 from tilecheck.verify.tile_values import UNKNOWN, Conflict, Env, Known, Unknown, join
 
@@ -134,13 +137,25 @@ def operator(p: TypePass, op: str, node: Node, *operands: Expr) -> Known:
         return UNKNOWN
     for place, one in enumerate(known):
         if not isinstance(one, TileType | ScalarType | DimType):
-            help = "cut it into tiles first" if isinstance(one, TensorType | ViewType) else None
-            p.fault("usage", f"`{op.removeprefix('unary ')}` of {describe(one)}", operands[place].span, help)
+            what = f"the whole tensor `{one.name}`" if isinstance(one, TensorType) else describe(one)
+            p.fault("usage", f"`{op.removeprefix('unary ')}` of {what}", operands[place].span, _tile_of(p, one))
             return UNKNOWN
     if op == "unary not" and isinstance(known[0], ScalarType | DimType):
         value = _value(known[0])
         return ScalarType("bool", None if value is None else not value)
     return apply(p, row, node, known, {}, operands)
+
+
+def _tile_of(p: TypePass, held: Known) -> str | None:
+    """How to read a tile of what an operator does not take."""
+    if isinstance(held, ViewType):
+        return "read a tile of the view by its index, `xs[i]`"
+    if not isinstance(held, TensorType):
+        return None
+    if held.access == "Mut":
+        return f"read its tile: `{held.name}.load()`"
+    outputs = [q.name for q in p.kernel.params if isinstance(q, TensorParam) and q.access is Access.MUT]
+    return f"read a tile of it: `tc.load_like({held.name}, {outputs[0]})`" if outputs else "cut it into tiles first"
 
 
 def logic(p: TypePass, node: Logic, operands: tuple[Expr, ...]) -> Known:
@@ -185,7 +200,10 @@ def select(p: TypePass, node: Select) -> Known:
         return UNKNOWN
     joined = join("the value", then, other)
     if isinstance(joined, Conflict):
-        p.fault(joined.rule, joined.message, node.span, joined.help)
+        # A condition that was refused is the mistake; with `where` the branches may well fit.
+        decides = p.types.get(node.cond)
+        if not isinstance(decides, TileType) or not decides.shape:
+            p.fault(joined.rule, joined.message, node.span, joined.help)
         return UNKNOWN
     return joined
 
@@ -393,5 +411,7 @@ def _no_row(name: str) -> tuple[str, str]:
 
 
 def _no_row_help(name: str) -> str | None:
+    if name in IN_KERNELS:
+        return IN_KERNELS[name]
     near = get_close_matches(name, OPS, 1)
     return f"the nearest is `{near[0]}`; `tilecheck ops` lists all" if near else "`tilecheck ops` lists them"

@@ -18,7 +18,7 @@ from math import prod
 from tilecheck.borrow.launch import TileLaunch
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Label, Span
-from tilecheck.ir.kernel import Kernel, TensorParam
+from tilecheck.ir.kernel import Kernel, TensorParam, walk
 from tilecheck.ir.types import ArrayExtent, DimExtent
 from tilecheck.symbolic.linear import Atom, LaunchAxis, Scalar, Size, Unresolved
 from tilecheck.verify.tile import Argument, check_kernel
@@ -95,8 +95,11 @@ def _arguments(launch: TileLaunch, condition: LaunchCondition) -> Iterator[Label
 
 
 def _asked(kernel: Kernel, condition: LaunchCondition) -> Iterator[Label]:
-    if condition.line > 0:
-        yield Label(Span(kernel.path, condition.line, 1, condition.line, 2), f"`{kernel.name}` asks for it here")
+    spans = (kernel.span, *(node.span for node in walk(*kernel.body)))
+    on_line = [span for span in spans if span.line == condition.line]
+    if on_line:
+        widest = min(on_line, key=lambda span: (span.column, -span.end_line, -span.end_column))
+        yield Label(widest, f"`{kernel.name}` asks for it here")
 
 
 def _values(launch: TileLaunch, dims: dict[str, int]) -> Callable[[Atom], int]:

@@ -10,6 +10,8 @@ help: put a `cuda.syncthreads()` between line 12 and line 13
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilecheck.diagnostic import Diagnostic, Label, Severity
 from tilecheck.verify.simt import Finding
 
@@ -35,7 +37,7 @@ def diagnose(finding: Finding, severity: Severity) -> Diagnostic:
         finding.kernel,
         labels,
         advice,
-        finding.witness,
+        replace(finding.witness, threads=tuple(_threads(finding))),
         notes,
     )
 
@@ -87,9 +89,15 @@ def _stray(finding: Finding) -> tuple[str, tuple[Label, ...]]:
 
 def _barrier(finding: Finding) -> tuple[str, tuple[Label, ...]]:
     place = finding.places[0]
-    who = " and ".join(finding.witness.threads)
     message = f"not all threads reach this `{place.text}`"
-    return message, (Label(place.span, f"here {who} part" if who else "some threads miss it"),)
+    match finding.witness.threads:
+        case (waits,):
+            label = f"{waits} waits for threads that have left"
+        case (waits, other, *_):
+            label = f"{waits} and {other} wait at different barriers, or in different rounds"
+        case _:
+            label = "some threads miss it"
+    return message, (Label(place.span, label),)
 
 
 def _warp(finding: Finding) -> tuple[str, tuple[Label, ...]]:

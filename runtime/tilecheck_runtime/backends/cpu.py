@@ -137,6 +137,9 @@ class CPUStream:
             case _:
                 raise TypeError(f"{work!r} is no work of the CPU")
 
+    def line(self) -> None:
+        """Each item has an end of its own."""
+
     def repeat(self, work: Launch | Graph, keep: object) -> CPURepeat:
         return CPURepeat(self, work, keep)
 
@@ -267,7 +270,7 @@ def array(strided: Strided) -> Array:
 
 
 class _CPU:
-    name = "cpu"
+    name = model = "cpu"
 
     def look(self) -> None:
         """Work lets go of everything itself when it ends."""

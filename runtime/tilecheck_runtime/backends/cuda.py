@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from types import FunctionType
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from tilecheck.ir.compilers import preference
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Looks, Strided, Upload, Work
 from tilecheck_runtime.backends.cuda_cpp import CppProgram
 from tilecheck_runtime.backends.cuda_cpp import load as load_cpp
 from tilecheck_runtime.backends.cuda_cpp import match as match_cpp
@@ -36,8 +37,9 @@ from tilecheck_runtime.backends.tile_ir.compile import NotInstalled
 from tilecheck_runtime.backends.tile_ir.specialise import TileProgram, refused
 from tilecheck_runtime.backends.tile_ir.specialise import load as tile_ir
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import Device, DriverError
-from tilecheck_runtime.errors import LaunchRefused, UsageError
+from tilecheck_runtime.driver import Device
+from tilecheck_runtime.errors import DriverError, LaunchRefused, OpError, UsageError
+from tilecheck_runtime.layout import dense
 from tilecheck_runtime.sites import place
 from tilecheck_runtime.specialise import Key, Once
 
@@ -55,12 +57,26 @@ class CUDABuffer:
     nbytes: int
 
 
+class Held:
+    """A buffer that is freed with the last reference to it."""
+
+    def __init__(self, device: CUDADevice, buffer: CUDABuffer) -> None:
+        self._device = device
+        self._buffer = buffer
+        self.address = buffer.address
+        self.nbytes = buffer.nbytes
+
+    def __del__(self) -> None:
+        self._device.free(self._buffer)
+
+
 class CUDADevice:
     """One GPU as a backend. Thread safe: the driver is, and what this keeps is under one lock."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.name = f"cuda:{device.ordinal}"
+        self.model = f"{device.name}, sm_{device.capability[0]}{device.capability[1]}"
         self._lock = threading.RLock()
         # Held while an event works out how it ended.
         self.settling = threading.RLock()
@@ -69,6 +85,8 @@ class CUDADevice:
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
         self._look_at = LOOK
+        # Those who keep what is not pending here.
+        self._keepers: set[Looks] = set()
         self._watcher: ThreadPoolExecutor | None = None
         self._scratch: CUDABuffer | None = None
         self._capture = 0
@@ -136,6 +154,7 @@ class CUDADevice:
     def graph(self, work: tuple[Work, ...]) -> CUDAGraph:
         """Capture the work on a stream that serves for nothing else; it runs when the graph is submitted."""
         reports: list[Report] = []
+        work = tuple(map(self._captured, work))
         launches = [item for item in work if isinstance(item, Launch)]
         with self._capturing:
             # Nothing may be loaded or allocated while a stream is captured.
@@ -151,13 +170,28 @@ class CUDADevice:
                             reports += self.launch(item, stream)
                         case Copy():
                             self.copy(item, stream)
-                        case Upload():
-                            self.write(item, stream)
-                        case Download():
-                            self.read(item, stream)
             finally:
                 handle = self.device.end_capture(stream)
         return CUDAGraph(self, handle, work, tuple(reports))
+
+    def _captured(self, work: Work) -> Work:
+        """What a capture can record: values of the host are brought to the device now. Raises OpError for a copy that goes by
+        way of the host.
+        """
+        if isinstance(work, Upload):
+            shape, dtype = work.target.shape, work.target.dtype
+            width = dtype.numpy().itemsize
+            buffer = Held(self, self.allocate(prod(shape) * width))
+            staged = Strided(buffer, 0, shape, dense(shape, width), dtype)
+            self.upload(staged, work.source)
+            work = Copy(work.target, staged)
+        if isinstance(work, Copy) and not (_contiguous(work.target) and _contiguous(work.source)):
+            raise OpError(
+                "a graph on a GPU records copies of contiguous tensors, and one of these is a view with gaps",
+                "copy with a kernel, or record a copy of the whole tensor",
+                rule="capture",
+            )
+        return work
 
     # ---- work
 
@@ -275,6 +309,16 @@ class CUDADevice:
             self._look_at = len(self._pending) + LOOK
         # Dropped outside the lock: the last reference to a buffer may go with them.
         finished.clear()
+        for keeper in self._keepers.copy():
+            keeper.look()
+            # In this order: what another thread gives it to keep meanwhile is not forgotten.
+            self._keepers.discard(keeper)
+            if not keeper.empty:
+                self._keepers.add(keeper)
+
+    def attend(self, keeper: Looks) -> None:
+        """Let `keeper` look whenever this does, until it is empty."""
+        self._keepers.add(keeper)
 
     def retire(self, handle: int) -> None:
         """An event that nobody waits for any more."""
@@ -327,5 +371,5 @@ def _contiguous(strided: Strided) -> bool:
 
 @cache
 def device(ordinal: int = 0) -> CUDADevice:
-    """The GPU. Raises `driver.NoDevice` with the reason if there is none."""
+    """The GPU. Raises `NoDevice` with the reason if there is none."""
     return CUDADevice(Device.open(ordinal))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.ir.kernel import Assert, Const, Kernel, Node, OpCall, walk
 from tilecheck_runtime.backends import Event, Grid, faults
-from tilecheck_runtime.driver import DriverError
-from tilecheck_runtime.errors import KernelStopped
+from tilecheck_runtime.errors import DriverError, KernelStopped
 from tilecheck_runtime.sites import place
 
 if TYPE_CHECKING:
@@ -22,13 +21,17 @@ if TYPE_CHECKING:
 
 
 class CUDAEvent:
-    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault records (`reports`).
+    """The end of one submission: what it needs (`keep`), what it waited for (`before`), its fault records (`reports`), and
+    what it is in words (`work`).
 
     The device holds every event until it has been seen done, so that what a submission needs outlives the submission even
     when nobody waits for it.
     """
 
-    __slots__ = ("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "handle", "risky", "stream")
+    __slots__ = (
+        *("_before", "_calls", "_device", "_failure", "_keep", "_over", "_reports", "_work"),
+        *("handle", "risky", "stream"),
+    )
 
     def __init__(
         self,
@@ -38,8 +41,10 @@ class CUDAEvent:
         keep: object,
         reports: tuple[Report, ...],
         before: tuple[Event, ...],
+        work: str = "the stream",
     ) -> None:
         self.handle = handle
+        self._work = work
         self.stream = stream
         self._device = device
         self._keep = keep
@@ -57,7 +62,7 @@ class CUDAEvent:
             try:
                 self._device.device.wait_event_host(self.handle)
             except DriverError as error:
-                self._failure = error
+                self._failure = error.noticed(self._work)
             self._finish()
         if self._failure is not None:
             raise self._failure
@@ -69,7 +74,7 @@ class CUDAEvent:
                 if not self._device.device.event_done(self.handle):
                     return False
             except DriverError as error:
-                self._failure = error
+                self._failure = error.noticed(self._work)
             self._finish()
         return True
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilecheck_runtime.backends.cuda_streams import CUDAStream
-from tilecheck_runtime.driver import DriverError
-from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.errors import DriverError, UsageError
 
 if TYPE_CHECKING:
     from tilecheck_runtime.backends.cuda import CUDADevice

@@ -2,7 +2,7 @@
 
 `TILECHECK_SOURCES=DIR` writes the source of every kernel that is generated, and the PTX of those that numba-cuda compiles,
 into DIR, and compiles with line tables that point there. Compute-sanitizer, a debugger and a profiler then name generated
-lines. Kernels that a disk cache holds without line tables are compiled again.
+lines. The kernel cache is left alone meanwhile: line tables name a folder that may be gone tomorrow.
 """
 
 from __future__ import annotations

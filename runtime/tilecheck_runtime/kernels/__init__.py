@@ -13,8 +13,14 @@ Each is one kernel for several dtypes: `Real` stands for f32, f16 or bf16, `Fact
 is one dtype in a call; what is read in 16 bits is computed in f32. They are ordinary kernels: partition the output, bind
 what occurs only in the body. No check stays inside one, but that of a token in `embedding`.
 
-    from tilecheck import kernels
-    kernels.softmax(z.partition(4, 4096), x).sync()
+    import numpy as np
+    import tilecheck as tc
+    from tilecheck.kernels import softmax
+
+    x = tc.asarray(np.random.rand(100, 64).astype(np.float32))
+    z = tc.empty(100, 64)
+    softmax(z.partition(4, 64), x).sync()
+    assert np.allclose(z.numpy().sum(axis=1), 1)
 """
 
 from tilecheck_runtime.kernels.attention import attention, grouped_attention

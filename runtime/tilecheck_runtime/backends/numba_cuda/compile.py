@@ -205,20 +205,22 @@ def build(
     """Source to cubin in one step, by way of the disk cache if that is on.
 
     The source only names its intrinsics; `identity` says which layouts they were made for, and the text of this backend,
-    which makes them, is part of the key as well.
+    which makes them, is part of the key as well. While the generated source is asked for, every kernel is compiled: its
+    line tables name the folder, and what comes from the disk would leave nothing there.
     """
+    shown = generated.folder() is not None
     key = disk_cache.key_of(
-        _versions(),
+        disk_cache.signature() or compilers(),
+        _backend(),
         source,
         identity,
         formats,
         threads,
         capability,
         blocks_per_multiprocessor,
-        generated.folder() is not None,
         accelerated,
     )
-    kept = disk_cache.read(key)
+    kept = None if shown else disk_cache.read(key)
     if kept is not None:
         header, _, image = kept.partition(b"\n")
         entry, *numbers = header.decode().split()
@@ -234,14 +236,26 @@ def build(
         accelerated=accelerated,
     )
     image, used = unspilled(ptx, capability, accelerated=accelerated)
-    disk_cache.write(key, f"{entry} {used.registers} {used.spilled} {used.shared}\n".encode() + image)
+    if not shown:
+        disk_cache.write(key, f"{entry} {used.registers} {used.spilled} {used.shared}\n".encode() + image)
     return Binary(entry, image, used, capability)
 
 
 @cache
-def _versions() -> tuple[str, ...]:
-    """What decides the binary besides the source: the compilers, and the text of this backend."""
+def _backend() -> str:
+    """The text of this backend, which makes the intrinsics."""
     code = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         code.update(file.read_bytes())
-    return (version("numba-cuda"), code.hexdigest())
+    return code.hexdigest()
+
+
+@cache
+def compilers() -> str:
+    """The compilers of this machine: versions of the packages, and for a library, which does not tell the release that it
+    belongs to, its file and size.
+    """
+    found = [f"{name} {version(name)}" for name in ("numba-cuda", "numba", "llvmlite")]
+    for name, path in installed.libraries():
+        found.append(f"{name} {path.name} {path.stat().st_size}")
+    return ", ".join(found)

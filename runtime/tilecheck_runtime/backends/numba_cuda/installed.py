@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from tilecheck_runtime.errors import UsageError
 
@@ -51,6 +52,19 @@ def refuse_missing(kernel: str) -> None:
     library = missing()
     if library is not None:
         raise UsageError(f"`{kernel}` cannot be compiled here: {library} is not installed", STEP)
+
+
+def libraries() -> Iterator[tuple[str, Path]]:
+    """The files of those libraries that are there, by name."""
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    for name in LIBRARIES:
+        try:
+            path = load_nvidia_dynamic_lib(name).abs_path
+        except DynamicLibNotFoundError:
+            continue
+        if path is not None:
+            yield name, Path(path).resolve()
 
 
 def found(module: str) -> bool:

@@ -15,8 +15,8 @@ from tilecheck_runtime.backends.numba_cuda.registers import SIZE
 from tilecheck_runtime.backends.tile_ir.compile import ArrayFacts, NotInstalled, compile_cubin
 from tilecheck_runtime.backends.tile_ir.lower import Lowered, lower
 from tilecheck_runtime.backends.tile_ir.words import NoLowering
-from tilecheck_runtime.driver import Bound, Device, DriverError, Function
-from tilecheck_runtime.errors import LaunchRefused
+from tilecheck_runtime.driver import Bound, Device, Function
+from tilecheck_runtime.errors import DriverError, LaunchRefused
 from tilecheck_runtime.specialise import Key, TensorKey
 
 # Extents and strides are passed as 32-bit ints.
