@@ -17,6 +17,7 @@ from benchmarks.device import checks
 from benchmarks.device.measure import Against, Line, host_line
 from tests.paper_driver import PaperDriver, on_paper
 from tilecheck_runtime import specialise
+from tilecheck_runtime.backends import cuda_interop
 from tilecheck_runtime.errors import KernelStopped
 
 
@@ -67,7 +68,10 @@ def test_the_host_cost_is_ours_over_theirs() -> None:
 
 
 def test_every_way_of_launching_runs(paper: PaperDriver, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    sides = calls.ways(tc.Stream(), *(tc.ones(calls.COUNT) for _ in range(4)))
+    monkeypatch.setattr(cuda_interop, "borrowed_from", calls.borrowed)
+    monkeypatch.setattr(calls, "ROWS", 16)
+    sides = calls.ways(tc.Stream(), *(tc.ones(calls.COUNT) for _ in range(4)), calls.Foreign(8))
+    alone = calls.handles(calls.Foreign(8))
     for call, wait in sides.values():
         before = len(paper.launched)
         for _ in range(4):
@@ -78,7 +82,11 @@ def test_every_way_of_launching_runs(paper: PaperDriver, monkeypatch: pytest.Mon
     monkeypatch.setattr(calls, "LAUNCHES", 3)
     monkeypatch.setattr(calls, "TURNS", 2)
     calls.main()
-    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()][1:] == [*sides, calls.REPLAY]
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()][1:] == [
+        *sides,
+        *alone,
+        calls.REPLAY,
+    ]
 
 
 def test_a_twin_is_compiled_without_checks_and_only_there() -> None:

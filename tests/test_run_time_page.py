@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tilecheck_runtime.ledger import CONFLICTS, Access, State
+from tilecheck_runtime.loans import CONFLICTS, Access, State
 
 PAGE = Path(__file__).parent.parent / "docs" / "run-time.md"
 HOLDERS = {

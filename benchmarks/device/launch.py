@@ -8,11 +8,12 @@ one with all checks.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from importlib import import_module
 from statistics import median
 from typing import Any
 
-from benchmarks.calls import AT_ONCE, COUNT, ways
+from benchmarks.calls import AT_ONCE, COUNT, ROWS, handles, ways
 from benchmarks.device import numba_peers
 from benchmarks.device.measure import Against, Bench, Line, Run, host_line, host_turns
 from tilecheck_runtime import kernels
@@ -38,13 +39,17 @@ def run(bench: Bench) -> None:
     del again, prepared
 
     spare = bench.tensors(torch.ones(COUNT, device="cuda"))[0]
-    for how, side in ways(bench.stream, mine[0], spare, mine[1], mine[2]).items():
+    them = torch.ones(ROWS, COUNT, device="cuda")
+    at = itertools.cycle(range(ROWS))
+    for how, side in ways(bench.stream, mine[0], spare, mine[1], mine[2], lambda: them[next(at)]).items():
         limit = 1.8 if how == AT_ONCE else None
         against = {"pre-packed cuLaunchKernel": ((packed, bench.wait), limit)} if packed is not None else {}
         theirs = peers if limit is not None else {name: (other, None) for name, (other, _) in peers.items()}
         for _ in range(3):
             side[0]()
         bench.add(host_line(f"host cost of a launch with all checks, `{how}`", side, {**against, **theirs}, LAUNCHES))
+    for how, side in handles(lambda: them[next(at)]).items():
+        bench.add(host_line(f"host cost of a handle, `{how}`", side, {"numba-cuda": (numba, None)}, LAUNCHES))
     bench.stream.synchronize()
     _graphs(bench, mine[0].partition(1024), mine)
 

@@ -1,8 +1,8 @@
 """The runtime: tensors, ownership at run time, lazy operations, streams and graphs.
 
-Users import `tilecheck`, which loads this on first use. Reading order: `ledger` (the borrow rules as a table), `tensor`
-and `partition` (handles), `op`, `launch` and `calls` (lazy operations and how a kernel call becomes one), `seat` (what comes
-again), `backends` (what a device must offer).
+Users import `tilecheck`, which loads this on first use. Reading order: `loans` and `ledger` (the borrow rules as a table,
+and who holds what), `tensor` and `partition` (handles), `op`, `launch` and `calls` (lazy operations and how a kernel call
+becomes one), `seat` (what comes again), `moulds` and `flights` (what comes again on other memory), `backends` (what a device must offer).
 """
 
 from tilecheck_runtime import forks

@@ -25,7 +25,7 @@ from tilecheck.surface.elsewhere import dtype_name
 from tilecheck.verify.tile_dtypes import either
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
-from tilecheck_runtime.ledger import Loan
+from tilecheck_runtime.loans import Loan
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.tensor import Tensor
 

@@ -21,11 +21,12 @@ from typing import Any
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import specialise
 from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, plan_of, take
-from tilecheck_runtime.ledger import LOCK, OPEN, Loan
-from tilecheck_runtime.moulds import Mould, class_of, keep
+from tilecheck_runtime.ledger import LOCK, OPEN, enter_open
+from tilecheck_runtime.loans import Loan
+from tilecheck_runtime.moulds import Mould, Told, keep, told
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import Life
-from tilecheck_runtime.open_ops import PlannedOp
+from tilecheck_runtime.open_ops import PlannedOp, at_once
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.running import Running
 from tilecheck_runtime.seat import Key, Recent, Seat, close_all, key_of, seat_of, usable
@@ -48,14 +49,11 @@ class Memory:
 
     unchanged: Callable[[], bool]
     checked: CheckedKernel | None
+    # Whether the value of a float may decide anything but what is computed.
+    floats_matter: bool
     seats: dict[Key, Seat] = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
     moulds: dict[Hashable, Mould] = field(default_factory=dict)
-
-    @property
-    def floats_matter(self) -> bool:
-        """Whether the value of a float may decide anything but what is computed."""
-        return self.checked is None or self.checked.floats_matter
 
 
 _memories: weakref.WeakSet[Memory] = weakref.WeakSet()
@@ -80,28 +78,55 @@ def build(kernel: KernelObject, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     memory: Memory | None = kernel._memory
     if memory is not None and not kwargs and not listeners and memory.unchanged():
-        key = key_of(args)
-        seat = memory.seats.get(key)
+        seat = memory.seats.get(key_of(args)) if memory.seats else None
         if seat is not None:
             op = _quick(kernel, seat, args)
             if op is not None:
                 return op
-        mould = _mould(memory, args)
-        if mould is not None:
-            # Above is whoever called.
-            return MouldedOp(mould.plan(args), caller(1), (kernel, key, args))
+        with LOCK:
+            if OPEN:
+                enter_open()
+            seen = told(args, memory.floats_matter)
+            mould = _mould(memory, seen)
+            if mould is not None:
+                # Above is whoever called.
+                return MouldedOp(mould, args, seen, caller(1), kernel)
     memory = _remembered(kernel)
     plan = plan_of(kernel, memory.checked, args, kwargs)
     loans = take(plan)
     if kwargs or listeners:
         return LaunchOp(plan, loans)
-    keep(memory.moulds, class_of(args, floats=memory.floats_matter), plan)
+    with LOCK:
+        keep(memory.moulds, told(args, memory.floats_matter).sort, plan, args)
     return CalledOp(plan, loans, kernel, args)
 
 
-def _mould(memory: Memory, args: tuple[Any, ...]) -> Mould | None:
+def launched(
+    kernel: KernelObject, args: tuple[Any, ...], stream: Stream, recent: Recent
+) -> tuple[Running[Any] | None, bool]:
+    """A call of `kernel` that is submitted to `stream` before anybody can look; None, and nothing done, if it needs an op. And
+    whether these very arguments came by before, as `recent` knows: they get a seat then, and need an op.
+    """
+    memory: Memory | None = kernel._memory
+    if memory is None or not memory.unchanged():
+        return None, recent.again(key_of(args), stream)
+    with LOCK:
+        if OPEN:
+            enter_open()
+        seen = told(args, memory.floats_matter)
+        again = recent.again(seen.key or key_of(args), stream)
+        mould = None if again else _mould(memory, seen)
+        # Above are the launcher's way here and whoever called it.
+        running = None if mould is None else at_once(mould, seen, stream, caller(3))
+    flow = stream._flow
+    if flow is not None and flow.due:
+        flow.mark()
+    return running, again
+
+
+def _mould(memory: Memory, seen: Told) -> Mould | None:
     """What a call with arguments of this class was decided to be."""
-    return memory.moulds.get(class_of(args, floats=memory.floats_matter))
+    return memory.moulds.get(seen.sort)
 
 
 def _remembered(kernel: KernelObject) -> Memory:
@@ -112,7 +137,7 @@ def _remembered(kernel: KernelObject) -> Memory:
             close_all(memory.seats)
         unchanged = watch(kernel.fn)
         checked = checked_kernel(kernel.fn, kernel.options) if kernel.track == "tile" else None
-        memory = kernel._memory = Memory(unchanged, checked)
+        memory = kernel._memory = Memory(unchanged, checked, checked is None or checked.floats_matter)
         _memories.add(memory)
     return memory
 
@@ -146,33 +171,35 @@ class CalledOp(LaunchOp):
         """As of every op."""
         running = super().run(stream)
         call, self._call = self._call, None
-        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
+        _came_by(call, self, running.stream, free=stream is None and stays(running.stream))
         return running
 
 
 class MouldedOp(PlannedOp):
     """The op of a call of a known class; running it gives the launch a seat if it was here before."""
 
-    def __init__(self, plan: Plan, site: Site, call: Call) -> None:
-        super().__init__(plan, site)
-        self._call: Call | None = call
+    def __init__(self, mould: Mould, args: tuple[Any, ...], seen: Told, site: Site, kernel: KernelObject) -> None:
+        super().__init__(mould, args, seen, site)
+        self._kernel: KernelObject | None = kernel
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
         running = super().run(stream)
-        call, self._call = self._call, None
-        _came_by(call, self.plan, running.stream, free=stream is None and stays(running.stream))
+        kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            call = (kernel, self._told.key, self._args)
+            _came_by(call, self, running.stream, free=stream is None and stays(running.stream))
         return running
 
 
-def _came_by(call: Call | None, plan: Plan, where: Stream, *, free: bool) -> None:
-    """A launch ran on `where`, or as far as it matters anywhere if it was `free` to: if it was here before, it gets a seat."""
+def _came_by(call: Call | None, op: LaunchOp, where: Stream, *, free: bool) -> None:
+    """The launch of `op` ran on `where`, or as far as it matters anywhere if it was `free` to: if it was here before, it gets a seat."""
     if call is None:
         return
     kernel, key, args = call
     memory: Memory = kernel._memory
-    if key not in memory.seats and memory.recent.again(key, args, where, anywhere=free):
-        seat = seat_of(plan, where, threading.Lock())
+    if key not in memory.seats and memory.recent.again(key, where, anywhere=free):
+        seat = seat_of(op.plan, where, threading.Lock())
         if seat is not None:
             seat.keep_in(memory.seats, key, args)
             where._settles(seat)

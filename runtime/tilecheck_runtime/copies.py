@@ -8,7 +8,7 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.backends import Copy, Upload, Work
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import hold
-from tilecheck_runtime.ledger import Access, Loan
+from tilecheck_runtime.loans import Access, Loan
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
 

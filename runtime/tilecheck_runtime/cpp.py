@@ -25,7 +25,7 @@ from tilecheck_runtime.backends import Grid, Launch, Operand, default
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import LaunchRefused, UsageError
 from tilecheck_runtime.grants import hold
-from tilecheck_runtime.ledger import Access
+from tilecheck_runtime.loans import Access
 from tilecheck_runtime.nodes import Queued
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.partition import Partition

@@ -105,6 +105,13 @@ class Packed:
         """Write all arguments."""
         self._layout.pack_into(self._buffer, 0, *values)
 
+    def cell(self, at: int) -> Any:
+        """The argument with this number, an address or a float, as something with a `value`."""
+        import ctypes
+
+        kind: Any = {"P": ctypes.c_size_t, "d": ctypes.c_double, "f": ctypes.c_float}[self.formats[at]]
+        return kind.from_buffer(self._buffer, self._offsets[at])
+
     def slot(self, at: int) -> Callable[[int | float], None]:
         """Writes the argument with this number alone."""
         return partial(struct.Struct(f"@{self.formats[at]}").pack_into, self._buffer, self._offsets[at])

@@ -12,37 +12,59 @@ from tilecheck.surface.dtypes import DTypeClass
 from tilecheck_runtime.backends import Strided
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import Access, Loan, Request
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import Access, Loan, Request
 from tilecheck_runtime.memory import Allocation
 from tilecheck_runtime.regions import Region
+from tilecheck_runtime.unique import serial
 
 # Of an address no more matters to a kernel than what it leaves divided by this.
 ALIGNED = 16
+# Numbers of kinds that are remembered, since they are quicker to compare than what they stand for.
+KINDS = 1 << 14
+_kinds: dict[tuple[object, ...], int] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True, slots=True)
 class Elements:
-    """`layout` in `allocation`, elements of `dtype`. `writable` is False for read-only memory of another library."""
+    """`layout` in `allocation`, elements of `dtype`. `writable` is False for read-only memory of another library.
+
+    Never changed but for what is worked out at the first use, since every launch asks; frozen would take twice as long to
+    make.
+    """
 
     allocation: Allocation | None
     layout: Layout
     dtype: DTypeClass
     writable: bool = True
-    # Worked out at the first use: every launch asks.
+    _address: int | None = field(default=None, init=False, compare=False, repr=False)
     _region: Region | None = field(default=None, init=False, compare=False, repr=False)
     _strided: Strided | None = field(default=None, init=False, compare=False, repr=False)
-    _kind: tuple[object, ...] | None = field(default=None, init=False, compare=False, repr=False)
+    _kind: int | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
-    def kind(self) -> tuple[object, ...]:
-        """What a launch is decided by: whether there is data, how its address is aligned, shape, strides and dtype."""
+    def kind(self) -> int:
+        """A number for what a launch is decided by: whether there is data, how its address is aligned, shape, strides and dtype.
+        The same number is the same to every launch.
+        """
         if self._kind is None:
-            layout, memory = self.layout, self.allocation
-            address = layout.offset + (0 if memory is None else memory.buffer.address)
-            kind = (memory is None, address % ALIGNED, layout.shape, layout.strides, self.dtype.name)
-            object.__setattr__(self, "_kind", kind)
-        assert self._kind is not None
+            layout = self.layout
+            said = (self.allocation is None, self.address % ALIGNED, layout.shape, layout.strides, self.dtype.name)
+            kind = _kinds.get(said)
+            if kind is None:
+                with LOCK:
+                    if len(_kinds) >= KINDS:
+                        _kinds.clear()
+                    kind = _kinds.setdefault(said, serial())
+            self._kind = kind
         return self._kind
+
+    @property
+    def address(self) -> int:
+        """Of the first element; of a meta tensor its offset."""
+        if self._address is None:
+            self._address = self.layout.offset + (0 if self.allocation is None else self.allocation.buffer.address)
+        return self._address
 
     @property
     def meta(self) -> bool:
@@ -68,17 +90,14 @@ class Elements:
     def region(self) -> Region:
         """The bytes, in the count of the allocation's ledger."""
         if self._region is None:
-            object.__setattr__(self, "_region", self.layout.region(self.width, self.memory.base))
-        assert self._region is not None
+            self._region = self.layout.region(self.width, self.memory.base)
         return self._region
 
     def strided(self) -> Strided:
         """As backends take it."""
         if self._strided is None:
             layout = self.layout
-            strided = Strided(self.memory.buffer, layout.offset, layout.shape, layout.strides, self.dtype)
-            object.__setattr__(self, "_strided", strided)
-        assert self._strided is not None
+            self._strided = Strided(self.memory.buffer, layout.offset, layout.shape, layout.strides, self.dtype)
         return self._strided
 
     def at(self, layout: Layout) -> Elements:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from tilecheck_runtime.backends import Copy, Download, Event, Graph, Launch, Upload, Work
 from tilecheck_runtime.errors import BorrowError, OpError
 from tilecheck_runtime.grants import before, release
-from tilecheck_runtime.ledger import CONFLICT, LOCK, Loan, Runner, State
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import CONFLICT, Loan, Runner, State
 from tilecheck_runtime.stream import Stream
 
 # Told whenever an execution has been submitted whole while somebody waits for one: one for all, since hardly ever anybody
@@ -31,6 +32,8 @@ class Execution:
     """One run of an op on `stream`; `records` if it runs nothing."""
 
     records = False
+    # It is alone on its stream as far as failures are concerned.
+    flow: object = None
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

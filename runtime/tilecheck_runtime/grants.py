@@ -10,24 +10,25 @@ import gc
 from collections.abc import Iterable, Sequence
 
 from tilecheck_runtime.backends import default
+from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError
-from tilecheck_runtime.ledger import (
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing, enter_open
+from tilecheck_runtime.loans import (
     BY_HOST,
     CONFLICT,
     CONFLICTS,
     ENDING,
-    LOCK,
     STORY,
+    UNRELATED,
     VERBS,
     Access,
     Loan,
     Request,
     Runner,
-    Standing,
     State,
 )
 from tilecheck_runtime.regions import Region, overlaps
-from tilecheck_runtime.sites import Site, here, subject
+from tilecheck_runtime.sites import Site, caller, here, subject
 
 
 def check(requests: Sequence[Request], by: str, *, in_order: bool = False) -> None:
@@ -137,9 +138,26 @@ def renew(request: Request, by: str, loan: Loan, view: Standing | None = None) -
         return True
 
 
-def borrow(request: Request, holder: str) -> Loan:
-    """Grant one view or partition: a new idle loan."""
-    return hold((request,), holder, State.IDLE)[0]
+def borrow(elements: Elements, access: Access, actor: Loan | None, holder: str, execution: object = None) -> Loan:
+    """Grant one view (SHARE) or partition (EXCLUDE) of these elements through a handle with the loan `actor`: a new idle loan."""
+    memory, region, exclusive = elements.memory, elements.region, access is Access.EXCLUDE
+    ledger = memory.ledger
+    number, lineage = (0, UNRELATED) if actor is None else (actor.number, actor.lineage)
+    with LOCK:
+        if OPEN:
+            enter_open()
+        # Mostly there is nothing to look at.
+        alone = actor is None or actor.ended is None
+        if alone and not ledger.bare():
+            alone = ledger.quiet(region, exclusive, number, lineage)
+            if alone:
+                ledger.unsettle(region)
+        if not alone:
+            grant((elements.request(access, actor, execution=execution),), holder)
+        # Above are whoever asks and what asked this.
+        loan = Loan(ledger, region, exclusive, holder, caller(2), lineage | {number} if number else lineage)
+        ledger.add(loan)
+        return loan
 
 
 def hold(

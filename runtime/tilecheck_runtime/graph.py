@@ -30,7 +30,8 @@ from tilecheck_runtime.backends import Launch, default
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
 from tilecheck_runtime.grants import again, become, hold, merged, release
-from tilecheck_runtime.ledger import LOCK, OPEN, Loan, State
+from tilecheck_runtime.ledger import LOCK, OPEN
+from tilecheck_runtime.loans import Loan, State
 from tilecheck_runtime.nodes import Replay
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.phase import Phase

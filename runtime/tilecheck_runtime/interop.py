@@ -26,7 +26,7 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, hold, release
 from tilecheck_runtime.layout import Layout, as_dtype, foreign_help
-from tilecheck_runtime.ledger import Access, Loan, State
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import Allocation, covering
 from tilecheck_runtime.sites import subject
 from tilecheck_runtime.tensor import Tensor
@@ -195,7 +195,7 @@ def _borrowed_on_device(
     if known is not None:
         inside = Layout(buffer.address - known.buffer.address, layout.shape, layout.strides)
         elements = Elements(known, inside, dtype, writable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     return Tensor(Elements(Allocation(here, buffer, owner=owner), layout, dtype, writable))
 
 
@@ -227,6 +227,6 @@ def _borrowed(values: Array) -> Tensor:
     if known is not None:
         inside = Layout(address - known.buffer.address, values.shape, values.strides)
         elements = Elements(known, inside, dtype, values.flags.writeable)
-        return Tensor(elements, borrow(elements.request(Access.SHARE, None), "a view"))
+        return Tensor(elements, borrow(elements, Access.SHARE, None, "a view"))
     memory = Allocation(default(), CPUBuffer(address, extent), owner=values)
     return Tensor(Elements(memory, layout, dtype, values.flags.writeable))

@@ -35,7 +35,7 @@ from tilecheck_runtime.element_checks import check_elements
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold
-from tilecheck_runtime.ledger import Access, Loan, Request
+from tilecheck_runtime.loans import Access, Loan, Request
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.simt import SimtKernel, simt_kernel

@@ -20,7 +20,7 @@ from typing import Any
 
 from tilecheck.surface.kernel import Kernel as KernelObject
 from tilecheck_runtime import phase
-from tilecheck_runtime.calls import build
+from tilecheck_runtime.calls import build, launched
 from tilecheck_runtime.errors import TilecheckError, UsageError
 from tilecheck_runtime.ledger import OPEN
 from tilecheck_runtime.running import Running
@@ -30,7 +30,7 @@ from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.surroundings import watch
 from tilecheck_runtime.unique import Unique
 
-# Runs that went the long way, before the launcher looks which are over.
+# Runs that have no seat, before the launcher looks which are over: when there are this many more than twice what it found.
 RUNS = 32
 
 
@@ -47,6 +47,7 @@ class Launcher(Unique):
         self._seats: dict[Key, Seat] = {}
         self._recent = Recent()
         self._runs: list[Running[Any]] = []
+        self._sweep_at = RUNS
         self._unchanged: Callable[[], bool] = watch(kernel.fn)
         # That of the seats, too.
         self._lock = threading.Lock()
@@ -54,7 +55,8 @@ class Launcher(Unique):
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Check and submit one launch. Raises what building and running the op would raise."""
-        seat = self._seats.get(key_of(args))
+        seats = self._seats
+        seat = seats.get(key_of(args)) if seats else None
         if seat is None or kwargs or OPEN or listeners or phase.entered() is not None or not self._unchanged():
             return self._long_way(args, kwargs)
         with self._lock:
@@ -97,22 +99,28 @@ class Launcher(Unique):
             close_all(self._seats)
             self._unchanged = watch(self._kernel.fn)
         plain = not kwargs and not listeners
-        key = key_of(args)
-        seat = self._seats.get(key)
-        if plain and seat is not None and all(map(usable, args)) and seat.sit(args):
+        running: Running[Any] | None = None
+        seat = self._seats.get(key_of(args)) if plain and self._seats else None
+        again = False
+        if plain and seat is None:
+            running, again = launched(self._kernel, args, self.stream, self._recent)
+        elif seat is not None and all(map(usable, args)) and seat.sit(args):
             return
-        op = build(self._kernel, args, kwargs)
-        if plain and seat is None and self._recent.again(key, args, self.stream):
-            seat = seat_of(op.plan, self.stream, self._lock)
-            if seat is not None:
-                seat.keep_in(self._seats, key, args)
-        running: Running[Any] = op.run(self.stream)
-        # Nobody asks for the value, which would keep the handles alive.
-        running._value = None
+        if running is None:
+            op = build(self._kernel, args, kwargs)
+            if again:
+                seat = seat_of(op.plan, self.stream, self._lock)
+                if seat is not None:
+                    seat.keep_in(self._seats, key_of(args), args)
+            submitted: Running[Any] = op.run(self.stream)
+            # Nobody asks for the value, which would keep the handles alive.
+            submitted._value = None
+            running = submitted
         with self._lock:
-            if len(self._runs) >= RUNS:
-                self._runs = list(filter(_going, self._runs))
             self._runs.append(running)
+            if len(self._runs) > self._sweep_at:
+                self._runs = list(filter(_going, self._runs))
+                self._sweep_at = 2 * len(self._runs) + RUNS
 
     def __del__(self) -> None:
         close_all(getattr(self, "_seats", {}))
@@ -123,7 +131,7 @@ class Launcher(Unique):
 
 def _going(running: Running[Any]) -> bool:
     """Whether it is not over, or has an error to tell; else its borrows have ended."""
-    if not running.done():
+    if not running._seen():
         return True
     try:
         running._collect()

@@ -30,9 +30,9 @@ WIDEST, REACH = 8, 2**63 - 1
 _BY_NUMPY = {dtype.numpy(): dtype for dtype in DTYPES.values()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True, slots=True)
 class Layout:
-    """Where the elements of a view lie, `offset` in bytes from the start of the allocation."""
+    """Where the elements of a view lie, `offset` in bytes from the start of the allocation. Never changed, as regions."""
 
     offset: int
     shape: tuple[int, ...]
@@ -74,6 +74,8 @@ def product(shape: tuple[int, ...]) -> int:
 
 def dense(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
     """Strides of C order in bytes."""
+    if len(shape) == 1:
+        return (width,)
     strides: list[int] = []
     step = width
     for extent in reversed(shape):
@@ -90,6 +92,9 @@ def ints(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     flat = tuple(values[0]) if len(values) == 1 and isinstance(values[0], tuple | list) else values
     result = []
     for value in flat:
+        if value.__class__ is int:
+            result.append(value)
+            continue
         if isinstance(value, DimClass) and value.size is None:
             raise UsageError(
                 f"`{value.__name__}` has no value on the host, `{what}` wants ints here",
@@ -114,6 +119,8 @@ def index_of(value: Any) -> int | None:
 def extents(what: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape. Raises UsageError for a negative extent, and for more elements than 64-bit indices reach."""
     shape = ints(what, values)
+    if len(shape) == 1 and 0 <= shape[0] <= REACH // WIDEST:
+        return shape
     for axis, extent in enumerate(shape):
         if extent < 0:
             raise UsageError(f"`{what}` got the extent {extent} on axis {axis}", rule="shape-mismatch")

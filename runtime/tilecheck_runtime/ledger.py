@@ -15,9 +15,8 @@ one array meet in it. A loan is a byte region, shared or exclusive, in one of th
 - RECORDED, CAPTURED: a graph has it, while it is being recorded and afterwards. Reads between replays are fine, so are
   writes to what the graph only reads; taking over what it writes, or moving anything it holds, is not.
 
-`CONFLICTS` is the whole table. A loan belongs to its holder (view, partition, op, graph) and ends with it: the ledger
-refers to loans weakly, and holders of held ones release them in their finalisers. Ancestors are kept as numbers, never as references, so that a dead owner keeps nothing
-alive. Checks come first and changes after them, under one process-wide lock: an access happens whole or not at all,
+`loans.CONFLICTS` is the whole table. The ledger refers to loans weakly, and holders of held ones release them in their
+finalisers. Checks come first and changes after them, under one process-wide lock: an access happens whole or not at all,
 from any thread.
 
 Two decisions that the rules leave open: an idle partition does not hinder a move, which ends it like any exclusive
@@ -30,26 +29,18 @@ the line of `q`.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
-from tilecheck_runtime.errors import BorrowError
+from tilecheck_runtime.loans import CONFLICTS, PASSED, Access, Loan, Noted, Numbered, Runner, State, Use
 from tilecheck_runtime.regions import Region, overlaps
-from tilecheck_runtime.sites import Site, subject
 from tilecheck_runtime.spans import Spans
 
-if TYPE_CHECKING:
-    from tilecheck_runtime.backends import Event
-
-# Guards every ledger. Held for bookkeeping only, never while a kernel runs or a user's function is called.
+# Guards every ledger. Held for bookkeeping and while the driver takes a flight, never while a kernel runs or a user's function
+# is called.
 LOCK = threading.RLock()
-
-_numbers = itertools.count(1)
 
 
 class Pending(Protocol):
@@ -64,160 +55,18 @@ class Pending(Protocol):
 OPEN: list[weakref.ref[Pending]] = []
 
 
-def _enter_open() -> None:
+def enter_open() -> None:
+    """Enter the ops that are pending. The lock of the ledgers is held."""
     while OPEN:
         op = OPEN.pop()()
         if op is not None:
             op.enter()
 
 
+# No stream has this number.
+SEVERAL = 0
 # The running loans of a ledger are looked through for ended ones when there are this many more than the last time.
 SWEEP = 64
-
-
-class State(Enum):
-    # Members are looked up at every access, and exist once.
-    __hash__ = object.__hash__
-
-    IDLE = "idle"
-    BUILT = "built"
-    RUNNING = "running"
-    RECORDED = "recorded"
-    CAPTURED = "captured"
-    REPEATING = "repeating"
-    LENT = "lent"
-    ENDED = "ended"
-
-
-class Access(Enum):
-    """What somebody is about to do; the value completes `cannot ...` around the tensor's name."""
-
-    __hash__ = object.__hash__
-
-    READ = "read {}"  # by the host, now
-    WRITE = "write {}"  # by the host, now
-    SHARE = "share {}"  # a view, or an op that only reads
-    EXCLUDE = "borrow {} exclusively"  # a partition, or an op that writes
-    MOVE = "move {}"  # given away for good
-
-
-# States in which a loan is no longer one of those that stand still.
-PASSED = frozenset({State.RUNNING, State.ENDED})
-# Ops may come after running work, by an event; only the host has to look at it.
-BY_HOST = frozenset({Access.READ, Access.WRITE, Access.MOVE})
-
-CONFLICT, IN_FLIGHT = "borrow-conflict", "use-in-flight"
-
-# (state, exclusive) of somebody else's loan on the same bytes -> the rule that each access breaks.
-CONFLICTS: dict[tuple[State, bool], dict[Access, str]] = {
-    (State.BUILT, False): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: CONFLICT},
-    (State.BUILT, True): dict.fromkeys(Access, CONFLICT),
-    (State.LENT, False): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: CONFLICT},
-    (State.LENT, True): dict.fromkeys(Access, CONFLICT),
-    (State.RUNNING, False): {Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
-    (State.RUNNING, True): {Access.READ: IN_FLIGHT, Access.WRITE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
-    (State.REPEATING, False): {Access.WRITE: IN_FLIGHT, Access.EXCLUDE: IN_FLIGHT, Access.MOVE: IN_FLIGHT},
-    (State.REPEATING, True): dict.fromkeys(Access, IN_FLIGHT),
-    (State.RECORDED, False): {Access.MOVE: IN_FLIGHT},
-    (State.RECORDED, True): {Access.MOVE: IN_FLIGHT},
-    (State.CAPTURED, False): {Access.MOVE: IN_FLIGHT},
-    (State.CAPTURED, True): {Access.WRITE: CONFLICT, Access.EXCLUDE: CONFLICT, Access.MOVE: IN_FLIGHT},
-}
-# The accesses that end idle loans on the same bytes, and how their message says it.
-VERBS = {Access.EXCLUDE: "borrowed it exclusively", Access.MOVE: "took it over"}
-ENDING = frozenset(VERBS)
-
-# What the holder is doing, and the way out.
-STORY: dict[State, tuple[str, str]] = {
-    State.BUILT: ("built here and not run yet", "run the op first (`sync()`), or drop it"),
-    State.LENT: ("made here from this memory and is alive", "drop that array first, or lend a copy"),
-    State.RUNNING: ("started here, and nobody has waited for it", "`wait()` for it first"),
-    State.REPEATING: ("prepared here, and rounds of it are in flight", "`wait()` for them first"),
-    State.RECORDED: ("recorded here", "drop the graph first, or give it a tensor of its own"),
-    State.CAPTURED: (
-        "captured here, and the graph or the prepared launch is alive",
-        "drop that (`del`) first, or give it a tensor of its own",
-    ),
-}
-
-
-class Runner(Protocol):
-    """An execution, as far as the ledger knows it."""
-
-    @property
-    def submitted(self) -> bool:
-        """Whether all of its work has been queued."""
-        ...
-
-    def event(self) -> Event:
-        """The end of all of it, once it was submitted."""
-        ...
-
-    def over(self) -> bool:
-        """Whether all of it is over. An execution that nobody will wait for then ends its loans."""
-        ...
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Loan:
-    """A borrow of `region`, made at `site` for `holder` (words such as "a partition" or "`saxpy`").
-
-    `lineage` holds the numbers of the loans it was derived from. `ended` says what invalidated it. `owner` is the
-    execution or recording that has it once it runs.
-    """
-
-    ledger: Ledger
-    region: Region
-    exclusive: bool
-    holder: str
-    site: Site
-    lineage: frozenset[int] = frozenset()
-    state: State = State.IDLE
-    ended: tuple[str, Site] | None = None
-    owner: Runner | None = None
-    number: int = field(default_factory=lambda: next(_numbers))
-    # Whether the ledger lists it among those that run.
-    listed: bool = False
-    # Of a loan that handles share one after the other: those that are alive.
-    holders: Sequence[Callable[[], object]] | None = None
-
-    @property
-    def vacant(self) -> bool:
-        """Whether nobody has it and somebody may get it again."""
-        return self.holders is not None and all(ref() is None for ref in self.holders)
-
-    @property
-    def ancestry(self) -> frozenset[int]:
-        """Itself and everything it was derived from."""
-        return self.lineage | {self.number}
-
-    def check(self, name: str | None) -> None:
-        """Raise BorrowError (borrow-conflict) if something has invalidated it; `name` as in `Request`."""
-        if self.ended is not None:
-            what, where = self.ended
-            raise BorrowError(
-                f"{name or subject()} was borrowed at {self.site} and ended when {what} at {where}",
-                "take it again after that line, or finish with it before",
-                rule=CONFLICT,
-                points=(f"{self.site}: borrowed here", f"{where}: {what}"),
-            )
-
-
-class Request(NamedTuple):
-    """One access that is about to happen: `actor` is the loan of the handle it goes through, `name` what to call it, in
-    backticks; None is what the running line of the user calls it.
-
-    `execution` exempts loans of the same execution (a chain on one stream is in order by itself); `exempt` names
-    further loans, those of the graph that is being replayed, unless rounds of it are in flight.
-    """
-
-    ledger: Ledger
-    region: Region
-    access: Access
-    name: str | None = None
-    actor: Loan | None = None
-    execution: object = None
-    exempt: frozenset[int] = frozenset()
 
 
 class Standing:
@@ -245,23 +94,36 @@ class Ledger:
     order by itself.
     """
 
+    __slots__ = ("_flights", "_fly_at", "_lanes", "_launches_on", "_running", "_standing", "_still", "_sweep_at")
+
     def __init__(self) -> None:
         self._still: Spans[Loan] = Spans()
         self._running: list[weakref.ref[Loan]] = []
         self._sweep_at = SWEEP
         self._lanes: dict[int, Spans[Loan]] = {}
         self._standing: Spans[Standing] = Spans()
+        # Flights of one flow whose loans are not entered, since nobody has looked.
+        self._flights: list[Noted] = []
+        self._fly_at = SWEEP
+        # The number of the stream that all leaves for launches have been on, SEVERAL of them, None without any.
+        self._launches_on: int | None = None
+
+    def bare(self) -> bool:
+        """Whether there is nothing but running work."""
+        return not self._still._count and not self._standing._count
 
     def still(self, region: Region) -> list[Loan]:
         """The loans that have not ended, are not running, and may overlap `region`."""
         with LOCK:
             if OPEN:
-                _enter_open()
+                enter_open()
             return self._still.near(region.offset, region.end, _passed)
 
     def running(self) -> list[Loan]:
         """The loans of executions that nobody has waited for."""
         with LOCK:
+            if self._flights:
+                self._enter_flights()
             found: list[Loan] = []
             for ref in self._running:
                 loan = ref()
@@ -288,9 +150,31 @@ class Ledger:
     def stand(self, region: Region, standing: Standing) -> None:
         """Enter a leave that was granted."""
         with LOCK:
-            there = self._standing.near(region.offset, region.end, _taken_back)
-            if standing not in there:
-                self._standing.add(region.offset, region.end, weakref.ref(standing), _taken_back)
+            leaves = self._standing
+            if standing.number is not None:
+                one = not leaves._count or self._launches_on in (None, standing.number)
+                self._launches_on = standing.number if one else SEVERAL
+            if not leaves._count or standing not in leaves.near(region.offset, region.end, _taken_back):
+                leaves.add(region.offset, region.end, weakref.ref(standing), _taken_back)
+
+    def quiet(self, region: Region, exclusive: bool, number: int, lineage: frozenset[int]) -> bool:
+        """Whether a launch with this access, through a handle whose loan has `number` and `lineage`, conflicts with nothing,
+        ends nothing and takes back the leaves of launches at most.
+        """
+        for loan in self._still.near(region.offset, region.end, _passed):
+            if loan.number == number:
+                continue
+            if loan.state is not State.IDLE:
+                if (Access.EXCLUDE if exclusive else Access.SHARE) in CONFLICTS[loan.state, loan.exclusive]:
+                    return False
+            elif exclusive and loan.number not in lineage and not loan.vacant:
+                return False
+        if exclusive:
+            for standing in self._standing.near(region.offset, region.end, _taken_back):
+                view = standing.view
+                if view is not None and view.number != number and view.number not in lineage:
+                    return False
+        return True
 
     def unsettle(
         self,
@@ -320,43 +204,103 @@ class Ledger:
     def start(self, loan: Loan, execution: Runner, stream: int) -> None:
         """Let `loan` run for `execution`, on the stream with number `stream`."""
         with LOCK:
-            loan.state, loan.owner, loan.listed = State.RUNNING, execution, True
-            ref = weakref.ref(loan)
-            self._running.append(ref)
-            if len(self._running) > self._sweep_at:
-                self.running()
-            region, exclusive = loan.region, loan.exclusive
-            lane = self._lanes.get(stream)
-            if lane is None:
-                lane = self._lanes[stream] = Spans()
+            if self._flights:
+                self._enter_flights()
+            loan.state, loan.owner = State.RUNNING, execution
 
             def behind(other: Loan) -> bool:
                 # What was submitted whole comes before `loan` on this stream, so whoever waits for `loan` waits for it.
-                same = other.exclusive == exclusive and other.region == region
-                if other.state is State.RUNNING and not (same and other.owner is not None and other.owner.submitted):
-                    return False
-                other.listed = False
-                return True
+                return other.owner is not None and other.owner.submitted
 
-            lane.put(region.offset, region.end, ref, behind)
+            self._list(loan, stream, behind)
+
+    def _enter_flights(self) -> None:
+        flights, self._flights, self._fly_at = self._flights, [], SWEEP
+        for flight in flights:
+
+            def behind(other: Loan, flow: object = flight.flow) -> bool:
+                # A seat on the stream may have gone on behind the flight.
+                owner = other.owner
+                return owner is not None and owner.flow is flow and not isinstance(owner, Standing)
+
+            for loan in flight.loans():
+                if loan.ledger is self:
+                    self._list(loan, flight.flow.number, behind)
+
+    def _list(self, loan: Loan, stream: int, behind: Callable[[Loan], bool]) -> None:
+        """Enter a running loan; of those on the same bytes it makes those needless that it comes `behind`."""
+        loan.listed = True
+        ref = weakref.ref(loan)
+        self._running.append(ref)
+        if len(self._running) > self._sweep_at:
+            self.running()
+        region, exclusive = loan.region, loan.exclusive
+        lane = self._lanes.get(stream)
+        if lane is None:
+            lane = self._lanes[stream] = Spans()
+
+        def needless(other: Loan) -> bool:
+            same = other.exclusive == exclusive and other.region == region
+            if other.state is State.RUNNING and not (same and behind(other)):
+                return False
+            other.listed = False
+            return True
+
+        lane.put(region.offset, region.end, ref, needless)
 
     def ahead(self, loan: Loan, execution: object) -> set[Runner]:
         """The executions, other than `execution`, that what `loan` is about to do must come after."""
-        region, exclusive = loan.region, loan.exclusive
+        with LOCK:
+            if self._flights:
+                self._enter_flights()
+            return self._ahead(loan.region, loan.exclusive, execution, None)
+
+    def _ahead(self, region: Region, exclusive: bool, execution: object, flow: object) -> set[Runner]:
         with LOCK:
             found: set[Runner] = set()
-            for lane in self._lanes.values():
-                for other in lane.near(region.offset, region.end, _keep):
+            for number, lane in tuple(self._lanes.items()):
+                near = lane.near(region.offset, region.end, _keep)
+                if not lane._count:
+                    del self._lanes[number]
+                for other in near:
                     owner = other.owner
                     if (
                         owner is not None
                         and owner is not execution
+                        and (flow is None or owner.flow is not flow)
                         and (exclusive or other.exclusive)
                         and other.state is State.RUNNING
                         and overlaps(region, other.region)
                     ):
                         found.add(owner)
             return found
+
+
+def ahead_of(uses: Sequence[Use], flow: Numbered) -> set[Runner] | None:
+    """The executions that a flight of `flow` that uses this must come after, but for what is on its stream anyway. It takes back
+    the leaves of launches on other streams. The lock of the ledgers is held.
+    """
+    found: set[Runner] | None = None
+    for used, ledger, exclusive, _, _ in uses:
+        if ledger._launches_on is not None and ledger._launches_on != flow.number:
+            # First: a seat that goes on meanwhile, on another thread, is one of those to come behind.
+            ledger.unsettle(used.region, flow.number, borrows=False)
+        flights = ledger._flights
+        if flights and flights[-1].flow is not flow:
+            ledger._enter_flights()
+        if ledger._lanes:
+            found = (found or set()) | ledger._ahead(used.region, exclusive, None, flow)
+    return found
+
+
+def note(uses: Sequence[Use], flight: Noted) -> None:
+    """Know of a flight that was submitted, after a look at what is `ahead_of` it. The lock of the ledgers is held."""
+    for _, ledger, _, _, _ in uses:
+        flights = ledger._flights
+        flights.append(flight)
+        if len(flights) > ledger._fly_at:
+            ledger._flights = [there for there in flights if not there.ended]
+            ledger._fly_at = 2 * len(ledger._flights) + SWEEP
 
 
 def _passed(loan: Loan) -> bool:

@@ -11,6 +11,7 @@ import of our own bytes (a tensor lent out and taken back) goes to the allocatio
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_right, insort
 from dataclasses import dataclass
 
 from tilecheck_runtime.backends import Backend, Buffer
@@ -20,6 +21,43 @@ from tilecheck_runtime.phase import refuse_memory
 FOREIGN = Ledger()
 
 _alive: weakref.WeakSet[Allocation] = weakref.WeakSet()
+# What is gone is looked for when there is this much more than twice what was found.
+SWEEP = 16
+
+
+class _Own:
+    """Our own allocations by address. Those that are alive never overlap, so the one that has an address is the last one that
+    begins before it. The lock of the ledgers is held.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._there: dict[int, weakref.ref[Allocation]] = {}
+        self._sweep_at = SWEEP
+
+    def add(self, allocation: Allocation) -> None:
+        """Enter one."""
+        start = allocation.buffer.address
+        if start not in self._there:
+            if len(self._starts) >= self._sweep_at:
+                self._there = {at: ref for at, ref in self._there.items() if ref() is not None}
+                self._starts = sorted(self._there)
+                self._sweep_at = 2 * len(self._starts) + SWEEP
+            insort(self._starts, start)
+        self._there[start] = weakref.ref(allocation)
+
+    def before(self, address: int) -> Allocation | None:
+        """The last one that begins at `address` or before it."""
+        at = bisect_right(self._starts, address)
+        while at:
+            at -= 1
+            found = self._there[self._starts[at]]()
+            if found is not None:
+                return found
+        return None
+
+
+_own = _Own()
 
 
 class Allocation:
@@ -29,7 +67,7 @@ class Allocation:
     foreign object that keeps borrowed bytes alive; None for our own.
     """
 
-    __slots__ = ("__weakref__", "backend", "base", "buffer", "handles", "ledger", "owner")
+    __slots__ = ("__weakref__", "_handles", "_sweep_at", "backend", "base", "buffer", "ledger", "owner")
 
     def __init__(self, backend: Backend, buffer: Buffer, owner: object = None) -> None:
         self.backend = backend
@@ -37,10 +75,26 @@ class Allocation:
         self.owner = owner
         self.ledger = Ledger() if owner is None else FOREIGN
         self.base = 0 if owner is None else buffer.address
-        # The live tensors on these bytes, for moves.
-        self.handles: weakref.WeakSet[object] = weakref.WeakSet()
+        # The tensors on these bytes, for moves; those that are gone are missed now and then.
+        self._handles: list[weakref.ref[object]] = []
+        self._sweep_at = SWEEP
         with LOCK:
             _alive.add(self)
+            if owner is None:
+                _own.add(self)
+
+    def enter(self, handle: object) -> None:
+        """Know of a tensor on these bytes for as long as it lives."""
+        with LOCK:
+            self._handles.append(weakref.ref(handle))
+            if len(self._handles) > self._sweep_at:
+                self._handles = [ref for ref in self._handles if ref() is not None]
+                self._sweep_at = 2 * len(self._handles) + SWEEP
+
+    def handles(self) -> list[object]:
+        """The live tensors on these bytes."""
+        with LOCK:
+            return [handle for ref in self._handles if (handle := ref()) is not None]
 
     @property
     def own(self) -> bool:
@@ -78,8 +132,7 @@ def allocate(backend: Backend, nbytes: int) -> Allocation:
 def covering(address: int, nbytes: int) -> Allocation | None:
     """The allocation of our own that these bytes lie in, if any."""
     with LOCK:
-        for allocation in _alive:
-            start = allocation.buffer.address
-            if allocation.own and start <= address and address + nbytes <= start + allocation.buffer.nbytes:
-                return allocation
+        found = _own.before(address)
+    if found is not None and address + nbytes <= found.buffer.address + found.buffer.nbytes:
+        return found
     return None

@@ -19,7 +19,7 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import OpError
 from tilecheck_runtime.execution import Execution, Recording
 from tilecheck_runtime.grants import hold
-from tilecheck_runtime.ledger import Access
+from tilecheck_runtime.loans import Access
 from tilecheck_runtime.partition import Partition
 from tilecheck_runtime.tensor import Tensor, make
 

@@ -27,7 +27,7 @@ from tilecheck_runtime.backends import Array
 from tilecheck_runtime.errors import DroppedOpWarning, NoSuchAttribute, OpError, UsageError
 from tilecheck_runtime.execution import Execution
 from tilecheck_runtime.grants import hold, release
-from tilecheck_runtime.ledger import Access, Loan
+from tilecheck_runtime.loans import Access, Loan
 from tilecheck_runtime.nodes import (
     Apply,
     Cell,
@@ -114,7 +114,7 @@ class DeviceOp(Unique, Generic[R]):
                 _let_go(made_of)
             raise
         execution.finish()
-        return Running(execution, value)
+        return Running(execution, value, execution.stream)
 
     def sync(self) -> R:
         """Run and wait: the value."""

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tilecheck_runtime import phase
-from tilecheck_runtime.errors import DroppedOpWarning
+from tilecheck_runtime.backends import Cast
+from tilecheck_runtime.errors import DriverError, DroppedOpWarning
 from tilecheck_runtime.execution import Execution
+from tilecheck_runtime.flights import Flight, Flow
 from tilecheck_runtime.grants import admit, enter, release, running
-from tilecheck_runtime.launch import LaunchOp, Plan, Tensors, requests_of
-from tilecheck_runtime.ledger import LOCK, OPEN, Pending, Request
+from tilecheck_runtime.launch import LaunchOp, Tensors, requests_of
+from tilecheck_runtime.ledger import LOCK, OPEN, Pending, ahead_of, note
+from tilecheck_runtime.loans import Request, Runner, Use
+from tilecheck_runtime.moulds import Mould, Told, told
 from tilecheck_runtime.nodes import Value
 from tilecheck_runtime.op import DeviceOp, Life
 from tilecheck_runtime.running import Running
@@ -74,25 +79,64 @@ class OpenOp(DeviceOp[R]):
             )
 
 
-class PlannedOp(OpenOp[Tensors], LaunchOp):
-    """The op of a launch like one that was there before. Making it raises BorrowError for a conflict."""
+class InFlight(Running[R]):
+    """The `Running` of a flight."""
 
-    def __init__(self, plan: Plan, site: Site) -> None:
-        self.plan = plan
-        self._tensors = plan.tensors
-        self._requests = requests_of(self._tensors)
+    _flight: Flight
+
+    def __del__(self) -> None:
+        self._flight.abandon()
+
+    def done(self) -> bool:
+        """As of every `Running`."""
+        return self._flight.past or super().done()
+
+    def _seen(self) -> bool:
+        # The flow looks now and then.
+        return self._flight.past
+
+    def _collect(self) -> R:
+        flight = self._flight
+        if not flight.past:
+            if self._end is not None:
+                return super()._collect()
+            try:
+                flight.flow.drain()
+            except DriverError as error:
+                flight.end()
+                raise error.noticed(flight.holder) from None
+        flight.release()
+        return self._value
+
+
+class PlannedOp(OpenOp[Tensors], LaunchOp):
+    """The op of a launch with `args` that has a mould, of which a look has `seen` what it says. Making it raises BorrowError for
+    a conflict. The lock of the ledgers is held.
+    """
+
+    def __init__(self, mould: Mould, args: tuple[Any, ...], seen: Told, site: Site) -> None:
+        self._mould = mould
+        self._args = args
         self._site = site
-        with LOCK:
-            admit(self._requests, f"`{plan.name}`")
-            self._ref: weakref.ref[Pending] = weakref.ref(self)
-            OPEN.append(self._ref)
+        # What it uses, as long as nobody looks.
+        self._told = seen if mould.plain else told(args, False, mould.writes)
+        if self._told.uses is None:
+            admit(self._requests, self._name)
+        self._ref: weakref.ref[Pending] = weakref.ref(self)
+        OPEN.append(self._ref)
 
     def __getattr__(self, name: str) -> Any:
         match name:
+            case "plan":
+                value: Any = self._mould.plan(self._args)
+            case "_tensors":
+                value = self.plan.tensors
+            case "_requests":
+                value = requests_of(self._tensors)
             case "_node":
-                value: Any = Value(tuple(a.value for a in self._tensors))
+                value = Value(self._mould.value(self._args))
             case "_name":
-                value = f"`{self.plan.name}`"
+                value = self._mould.title
             case _:
                 return super().__getattr__(name)
         self.__dict__[name] = value
@@ -100,12 +144,16 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
 
     def run(self, stream: Stream | None = None) -> Running[Tensors]:
         """As of every op."""
-        plan = self.plan
-        known = plan.decision is not None and plan.decision.program is not None and plan.grid is not None
-        if not known or phase.entered() is not None or not isinstance(stream, Stream | None):
+        if phase.entered() is not None or not (stream is None or isinstance(stream, Stream)):
             return super().run(stream)
         self._attempted = True
         stream = next_stream() if stream is None else stream
+        flight = self._fly(stream)
+        if flight is not None:
+            return InFlight(flight, self._mould.value(self._args), stream)
+        plan = self.plan
+        if plan.decision is None or plan.decision.program is None or plan.grid is None:
+            return super().run(stream)
         execution = Execution(stream)
         with LOCK:
             # From built to running at once, for everybody who looks.
@@ -113,10 +161,12 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
             if started:
                 self._life = _STARTED
                 self._loans = ()
+                if self._told.uses is not None:
+                    for request in self._requests:
+                        request.ledger.unsettle(request.region, borrows=False)
                 earlier = execution.begin(running(self._requests, self._name, self._site))
         if not started:
             return super().run(stream)
-        assert plan.grid is not None
         try:
             execution.wait_for(earlier)
             execution.submit(plan.work(plan.grid), tuple([a.elements.allocation for a in self._tensors]))
@@ -128,7 +178,69 @@ class PlannedOp(OpenOp[Tensors], LaunchOp):
                 execution.abandon()
             raise
         execution.finish()
-        return Running(execution, tuple([a.value for a in self._tensors]))
+        return Running(execution, self._mould.value(self._args), stream)
+
+    def _fly(self, stream: Stream) -> Flight | None:
+        """Submit it as a flight; None, and nothing done, if it needs an execution."""
+        flow, mould = stream._flow, self._mould
+        seen = self._told
+        uses = seen.uses
+        if uses is None or flow is None:
+            return None
+        cast = mould.cast(flow, self._args)
+        if cast is None:
+            return None
+        behind: set[Runner] = set()
+        while True:
+            with LOCK:
+                # Whoever was granted anything since it was built has looked, and entered it.
+                if self._life is not _BUILT or self._ref not in OPEN:
+                    return None
+                earlier = _ahead(uses, flow)
+                if not earlier or earlier <= behind:
+                    flight = _submitted(mould, uses, seen.numbers, flow, cast, self._site)
+                    self._life = _STARTED
+                    if not taken_back(self._ref):
+                        # A finaliser has looked meanwhile.
+                        release(self.__dict__.get("_loans", ()))
+                    break
+            # Without the lock: another thread may have to submit what this one comes behind.
+            if not flow.queue.after([other.event() for other in earlier - behind]):
+                return None
+            behind |= earlier
+            flow.behind.update(other for other in earlier if other.flow is None)
+        if flow.due:
+            flow.mark()
+        return flight
+
+
+def at_once(mould: Mould, seen: Told, stream: Stream, site: Site) -> Running[None] | None:
+    """Submit a launch without an op; None, and nothing done, for one that is not free, comes behind others or needs an
+    execution. The lock of the ledgers is held, and has been since it was looked at.
+    """
+    flow = stream._flow
+    if flow is None or seen.uses is None or not mould.plain:
+        return None
+    cast = mould.casts.get(flow.number)
+    if cast is None or _ahead(seen.uses, flow):
+        return None
+    return InFlight(_submitted(mould, seen.uses, seen.numbers, flow, cast, site), None, stream)
+
+
+def _ahead(uses: Sequence[Use], flow: Flow) -> set[Runner] | None:
+    """What a flight must be put behind, if anything."""
+    earlier = ahead_of(uses, flow)
+    return {other for other in earlier if other not in flow.behind} if earlier else None
+
+
+def _submitted(
+    mould: Mould, uses: Sequence[Use], numbers: Sequence[int | float], flow: Flow, cast: Cast, site: Site
+) -> Flight:
+    cast(numbers)
+    flight = Flight(flow, uses, mould.title, site)
+    note(uses, flight)
+    flow.submitted(flight, mould.nbytes)
+    return flight
 
 
 def taken_back(ref: weakref.ref[Pending]) -> bool:

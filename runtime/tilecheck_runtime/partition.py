@@ -19,7 +19,8 @@ it ends when somebody else borrows the same bytes exclusively, and says so at it
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,9 +31,10 @@ from tilecheck_runtime.backends import Grid
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, renew
-from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing
+from tilecheck_runtime.loans import Access, Loan
 from tilecheck_runtime.sites import here, subject
-from tilecheck_runtime.unique import Unique
+from tilecheck_runtime.unique import Unique, serial
 
 if TYPE_CHECKING:
     from tilecheck_runtime.tensor import Tensor
@@ -53,15 +55,29 @@ class _Owned:
 OWNED: Final = _Owned()
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Form:
-    """What a partition is, apart from the handle: partitions of one form through one loan are one for a launch."""
+    """What a partition is, apart from the handle: partitions of one form through one loan are one for a launch.
+
+    Never changed; frozen would take as long as the rest of making it.
+    """
 
     elements: Elements
     loan: Loan | None
     tile: tuple[int, ...]
     exact: bool = True
     mapping: TileMap | None = None
+    serial: int = field(default_factory=serial, init=False)
+    # Worked out at the first use: every launch asks.
+    _kind: Hashable | None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> Hashable:
+        """What a launch is decided by."""
+        kind = self._kind
+        if kind is None:
+            kind = self._kind = (self.elements.kind, self.tile, self.exact, self.mapping)
+        return kind
 
 
 class Slot(Standing):
@@ -211,8 +227,7 @@ class Partition(Unique):
             return Tensor(self._elements)
         if self._slot is not None:
             self._slot.spoiled = True
-        request = self._elements.request(Access.SHARE, self._loan, execution=execution)
-        return Tensor(self._elements, borrow(request, "a view"))
+        return Tensor(self._elements, borrow(self._elements, Access.SHARE, self._loan, "a view", execution))
 
     def _again(self, *, exact: bool = True, mapping: TileMap | None = None) -> Partition:
         with LOCK:
@@ -287,16 +302,19 @@ def cut(tensor: Tensor, tile: tuple[Any, ...]) -> Partition:
     if elements.meta:
         return Partition(Form(elements, None, shape), None)
     with LOCK:
-        request = elements.request(Access.EXCLUDE, tensor._loan)
         slot = tensor._slot
         seen = tensor._seen
-        if slot is None or not renew(request, "a partition", slot.loan, seen):
-            slot = tensor._slot = Slot(borrow(request, "a partition"))
+        again = slot is not None and renew(
+            elements.request(Access.EXCLUDE, tensor._loan), "a partition", slot.loan, seen
+        )
+        if slot is None or not again:
+            slot = tensor._slot = Slot(borrow(elements, Access.EXCLUDE, tensor._loan, "a partition"))
             if seen is not None:
                 seen.slot = slot
-        slot.retire()
+        if slot.live:
+            slot.retire()
         slot.stands = True
-        request.ledger.stand(request.region, slot)
+        elements.memory.ledger.stand(elements.region, slot)
         asked = tile if _ints(tile) else (shape, True, None)
         return Partition(slot.form(asked, Form(elements, slot.loan, shape)), slot)
 
@@ -326,6 +344,9 @@ def cut_owned(tensor: Tensor, tile: tuple[Any, ...]) -> OwnedPartition:
 
 
 def _tile(tensor: Tensor, given: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = tensor._elements.layout.shape
+    if len(given) == len(shape) <= MAX_RANK and given and _ints(given) and min(given) > 0 and min(shape) > 0:
+        return given
     tile = lay.ints("partition", given)
     if len(tile) != tensor.ndim:
         raise UsageError(

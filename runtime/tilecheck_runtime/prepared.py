@@ -25,7 +25,8 @@ from tilecheck_runtime.errors import TilecheckError
 from tilecheck_runtime.execution import Recording
 from tilecheck_runtime.grants import again, become, before, grant, release
 from tilecheck_runtime.graph import record
-from tilecheck_runtime.ledger import LOCK, Loan, State
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import Loan, State
 from tilecheck_runtime.op import DeviceOp
 from tilecheck_runtime.stream import Stream, next_stream
 from tilecheck_runtime.unique import Unique

@@ -21,20 +21,26 @@ import numpy.typing as npt
 RUNS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, unsafe_hash=True, slots=True)
 class Region:
-    """The bytes `offset + sum(i_k * strides_k) + [0, width)` for all indices within `shape`."""
+    """The bytes `offset + sum(i_k * strides_k) + [0, width)` for all indices within `shape`.
+
+    Never changed; frozen would take twice as long to make, and each new view makes one.
+    """
 
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     width: int
     # One past the last byte.
-    end: int = field(init=False, compare=False, repr=False)
+    end: int = field(compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        reach = sum([(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)])
-        object.__setattr__(self, "end", self.offset + reach + self.width)
+    def __init__(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], width: int) -> None:
+        self.offset, self.shape, self.strides, self.width = offset, shape, strides, width
+        end = offset + width
+        for extent, stride in zip(shape, strides, strict=True):
+            end += (extent - 1) * stride
+        self.end = end
 
     @property
     def empty(self) -> bool:

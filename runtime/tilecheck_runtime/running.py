@@ -20,10 +20,7 @@ R = TypeVar("R", covariant=True)
 
 
 class Flight(Protocol):
-    """What was submitted: an execution, or a round of a seat."""
-
-    @property
-    def stream(self) -> Stream: ...
+    """What was submitted: an execution, or a flight."""
 
     def event(self) -> Event:
         """The end of it."""
@@ -41,8 +38,9 @@ class Flight(Protocol):
 class Running(Unique, Generic[R]):
     """Work on a stream. Made by `op.run()`."""
 
-    def __init__(self, flight: Flight, value: R) -> None:
+    def __init__(self, flight: Flight, value: R, stream: Stream) -> None:
         self._flight = flight
+        self._where = stream
         self._end: Event | None = None
         self._value = value
 
@@ -55,11 +53,15 @@ class Running(Unique, Generic[R]):
     @property
     def stream(self) -> Stream:
         """Where it runs."""
-        return self._flight.stream
+        return self._where
 
     def done(self) -> bool:
         """Whether the work is over. The borrows end with `wait()`, not with the work."""
         return self._event.done()
+
+    def _seen(self) -> bool:
+        """Whether it is over, as far as can be told without much ado."""
+        return self.done()
 
     def wait(self) -> R:
         """Block until the work is over and end its borrows.

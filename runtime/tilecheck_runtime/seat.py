@@ -27,16 +27,17 @@ from tilecheck_runtime.backends import Event, Repeat
 from tilecheck_runtime.errors import BorrowError, TilecheckError
 from tilecheck_runtime.grants import release, resume, stand
 from tilecheck_runtime.launch import Plan, requests_of
-from tilecheck_runtime.ledger import LOCK, Loan, Request, Runner, Standing
-from tilecheck_runtime.partition import Form, Partition
+from tilecheck_runtime.ledger import LOCK, Standing
+from tilecheck_runtime.loans import Loan, Request, Runner
+from tilecheck_runtime.partition import Form, OwnedPartition, Partition
 from tilecheck_runtime.sites import Site, here
 from tilecheck_runtime.specialise import CheckedKernel
 from tilecheck_runtime.stream import Stream
 from tilecheck_runtime.tensor import Tensor
 from tilecheck_runtime.views import Seen
 
-# What makes two calls the same: the ids of tensors, of the borrows of views and of the forms of partitions, which a seat sees
-# to it that they stay theirs, and the values of ints; floats are looked at apart.
+# What makes two calls the same: the serial numbers of tensors, of the borrows of views and of the forms of partitions, which
+# nothing else ever has, and the values of ints; floats are looked at apart.
 Key = tuple[Hashable, ...]
 
 # Combinations of handles that have a seat, and that get one when they come again.
@@ -66,6 +67,7 @@ class Seat(Standing):
     ) -> None:
         super().__init__(stream._number)
         self.stream = stream
+        self.flow: object = stream._flow
         self.rounds = rounds
         self.submit: Callable[[], None] = rounds.__call__
         self.lock = lock
@@ -121,7 +123,12 @@ class Seat(Standing):
     def ask(self) -> None:
         """Get leave for rounds to come. Raises BorrowError for a conflict."""
         earlier = stand(self.requests, self.name, self, self, in_order=self._in_order)
-        self.earlier |= {o for o in earlier if not (isinstance(o, Seat) and o.number == self.number)}
+        mine, number = self.flow, self.number
+        self.earlier |= {
+            o
+            for o in earlier
+            if not (isinstance(o, Seat) and o.number == number) and (mine is None or o.flow is not mine)
+        }
 
     def order(self) -> bool:
         """Put the rounds to come behind what was there first. False if some of that may fail unnoticed by them; the leave is
@@ -278,25 +285,24 @@ def close_all(seats: dict[Key, Seat]) -> None:
 
 
 class Recent:
-    """Which combinations of arguments came by not long ago, and on which stream."""
+    """Which combinations of arguments came by not long ago, and on which stream: the last ones, and those before them."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[Stream, tuple[Callable[[], Any], ...]]] = {}
+        self._known: dict[Key, int] = {}
+        self._before: dict[Key, int] = {}
 
-    def again(self, key: Key, args: tuple[Any, ...], stream: Stream, *, anywhere: bool = False) -> bool:
-        """Whether these very arguments did, the last time on `stream` or, as far as it matters, `anywhere`; they have now."""
-        last, known = self._known.pop(key, (stream, ()))
-        while len(self._known) >= RECENT:
-            self._known.pop(next(iter(self._known)), None)
-        refs = tuple(weakref.ref(lasting(a)) if isinstance(a, Tensor | Partition) else _itself(a) for a in args)
-        self._known[key] = (stream, refs)
-        same = (anywhere or last is stream) and len(known) == len(args)
-        # Scalars that are there still say by their key that they are the same.
-        return same and all(earlier() is not None for earlier in known)
-
-
-def _itself(value: Any) -> Callable[[], Any]:
-    return lambda: value
+    def again(self, key: Key, stream: Stream, *, anywhere: bool = False) -> bool:
+        """Whether this key did, the last time on `stream` or, as far as it matters, `anywhere`; it has now."""
+        number = stream._number
+        known = self._known
+        last = known.get(key)
+        if last is None:
+            last = self._before.get(key)
+            if len(known) >= RECENT:
+                self._before, self._known = known, {}
+                known = self._known
+        known[key] = number
+        return last is not None and (anywhere or last == number)
 
 
 def key_of(args: tuple[Any, ...]) -> Key:
@@ -304,17 +310,32 @@ def key_of(args: tuple[Any, ...]) -> Key:
     key: list[Hashable] = []
     for a in args:
         kind = a.__class__
-        if kind is Partition:
-            key.append(id(a._form))
+        if kind is Partition or kind is OwnedPartition:
+            key.append(a._form.serial)
         elif kind is float:
             key.append(float)
-        elif kind is int:
-            key.append((a,))
+        elif kind is int or kind is bool:
+            key.append((kind, a))
         elif kind is Tensor:
-            key.append(id(a._seen or a))
+            key.append((a._seen or a)._serial)
         else:
-            key.append(id(a))
+            key.append(_Object(a))
     return tuple(key)
+
+
+class _Object:
+    """An argument of another kind, the same as itself."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Object) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
 
 
 def lasting(handle: Tensor | Partition) -> Tensor | Seen | Form:

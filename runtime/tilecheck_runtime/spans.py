@@ -1,9 +1,9 @@
 """What is about bytes, found by the bytes: a look at one row of a tensor does not cost the other thousand rows.
 
-Items are referred to weakly and kept in classes by length, each class sorted by the first byte: what meets the bytes from
-`start` to `end` begins before `end`, and not earlier than one length of its class before `start`. A tensor and its rows are
-in two classes, so that the long one does not make every short one a candidate. Not safe by itself: the lock of the ledgers
-is held.
+Items are referred to weakly. A few are one list; more are kept in classes by length, each class sorted by the first byte: what
+meets the bytes from `start` to `end` begins before `end`, and not earlier than one length of its class before `start`. A
+tensor and its rows are in two classes, so that the long one does not make every short one a candidate. Not safe by itself:
+the lock of the ledgers is held.
 
     >>> spans, row = Spans[set[str]](), {"row 3"}
     >>> spans.add(12, 16, weakref.ref(row), lambda item: False)      # doctest: +SKIP
@@ -22,14 +22,18 @@ T = TypeVar("T")
 
 # All items are looked through for those that are gone when there are this many more than twice what was found.
 SWEEP = 64
+# So many are one list.
+FEW = 8
 
 
 class Spans(Generic[T]):
     """Items by the bytes from `start` to `end`. Methods let go of what is dead and of what `drop` says yes to."""
 
-    __slots__ = ("_classes", "_count", "_sweep_at")
+    __slots__ = ("_classes", "_count", "_few", "_sweep_at")
 
     def __init__(self) -> None:
+        # First bytes, last bytes and items; None once there are more.
+        self._few: list[tuple[int, int, weakref.ref[T]]] | None = []
         # By the longest length of a class: first bytes, last bytes and items, in the order of the first bytes.
         self._classes: dict[int, tuple[list[int], list[int], list[weakref.ref[T]]]] = {}
         self._count = 0
@@ -37,8 +41,22 @@ class Spans(Generic[T]):
 
     def add(self, start: int, end: int, item: weakref.ref[T], drop: Callable[[T], bool]) -> None:
         """Enter an item."""
-        if self._count >= self._sweep_at:
+        few = self._few
+        if few is not None:
+            if len(few) >= FEW:
+                few[:] = [there for there in few if (found := there[2]()) is not None and not drop(found)]
+            if len(few) < FEW:
+                few.append((start, end, item))
+                self._count = len(few)
+                return
+            self._few, self._count = None, 0
+            for there in few:
+                self._insert(*there)
+        elif self._count >= self._sweep_at:
             self._sweep(drop)
+        self._insert(start, end, item)
+
+    def _insert(self, start: int, end: int, item: weakref.ref[T]) -> None:
         longest = 1 << max(end - start - 1, 0).bit_length()
         starts, ends, items = self._classes.setdefault(longest, ([], [], []))
         at = bisect_right(starts, start)
@@ -49,6 +67,10 @@ class Spans(Generic[T]):
 
     def put(self, start: int, end: int, item: weakref.ref[T], drop: Callable[[T], bool]) -> None:
         """Enter an item after a look at those near it, of which one with the same bytes makes place."""
+        if self._few is not None:
+            self.near(start, end, drop)
+            self.add(start, end, item, drop)
+            return
         free: tuple[list[weakref.ref[T]], int] | None = None
         for longest, (starts, ends, items) in self._classes.items():
             at = bisect_right(starts, start - longest) if len(starts) > 1 else 0
@@ -73,7 +95,19 @@ class Spans(Generic[T]):
     def near(self, start: int, end: int, drop: Callable[[T], bool]) -> list[T]:
         """The items that have a byte between their first and last one in this range."""
         found: list[T] = []
-        if not self._count:
+        few = self._few
+        if few is not None:
+            gone = False
+            for first, last, ref in few:
+                if first < end and start < last:
+                    item = ref()
+                    if item is None or drop(item):
+                        gone = True
+                    else:
+                        found.append(item)
+            if gone:
+                few[:] = [there for there in few if there[2]() in found or there[0] >= end or start >= there[1]]
+                self._count = len(few)
             return found
         for longest, (starts, ends, items) in self._classes.items():
             at = bisect_right(starts, start - longest) if len(starts) > 1 else 0
@@ -96,4 +130,7 @@ class Spans(Generic[T]):
             else:
                 del self._classes[longest]
         self._count = sum(len(items) for _, _, items in self._classes.values())
+        if self._count <= FEW // 2:
+            self._few = [there for each in self._classes.values() for there in zip(*each, strict=True)]
+            self._classes = {}
         self._sweep_at = 2 * self._count + SWEEP

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from tilecheck_runtime import phase
 from tilecheck_runtime.backends import default
 from tilecheck_runtime.errors import UsageError
+from tilecheck_runtime.flights import Flow
 
 if TYPE_CHECKING:
     from tilecheck_runtime.execution import Execution
@@ -55,6 +56,11 @@ class Stream:
         self._sweep_at = SWEEP
         self._settling: weakref.WeakSet[Settles] = weakref.WeakSet()
         self._lock = threading.Lock()
+        line = self._queue.line()
+        # That of the launches that go without an execution, where the device lets them.
+        self._flow = None if line is None else Flow(self._number, line)
+        if self._flow is not None:
+            self._settling.add(self._flow)
 
     def _enter(self, execution: Execution) -> None:
         """Let `synchronize` end the borrows of `execution` too."""

@@ -28,11 +28,12 @@ from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import BorrowError, UsageError
 from tilecheck_runtime.grants import check, grant
 from tilecheck_runtime.layout import Layout
-from tilecheck_runtime.ledger import LOCK, Access, Loan, State
+from tilecheck_runtime.ledger import LOCK
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.memory import allocate
 from tilecheck_runtime.partition import OwnedPartition, Partition, Slot, cut, cut_owned
 from tilecheck_runtime.sites import Site, here, subject
-from tilecheck_runtime.unique import Unique
+from tilecheck_runtime.unique import Unique, serial
 from tilecheck_runtime.views import Seen, asked_for, halves, known, spoil, take
 
 HOST = "the host"
@@ -42,6 +43,7 @@ class Tensor(Unique, surface.Tensor):
     """Memory on a device. Made by the creation functions of `tilecheck`, never directly."""
 
     def __init__(self, elements: Elements, loan: Loan | None = None) -> None:
+        self._serial = serial()
         self._elements = elements
         self._loan = loan
         self._moved: tuple[str, Site] | None = None
@@ -51,8 +53,7 @@ class Tensor(Unique, surface.Tensor):
         # Those of this one, by what they were asked for with.
         self._views: dict[Hashable, tuple[Seen, ...]] | None = None
         if elements.allocation is not None:
-            with LOCK:
-                elements.allocation.handles.add(self)
+            elements.allocation.enter(self)
 
     # ---- what it is
 
@@ -140,6 +141,10 @@ class Tensor(Unique, surface.Tensor):
         view = known(self, asked)
         if view is not None:
             return view
+        layout = self._elements.layout
+        if key.__class__ is int and len(layout.shape) > 1 and 0 <= key < layout.shape[0]:
+            row = Layout(layout.offset + key * layout.strides[0], layout.shape[1:], layout.strides[1:])
+            return take(self, self._elements.at(row), asked)
         items = key if isinstance(key, tuple) else (key,)
         chosen = self._select(items)
         if not chosen.shape and Ellipsis not in items:
@@ -167,6 +172,17 @@ class Tensor(Unique, surface.Tensor):
         if self.size != 1:
             raise UsageError(f"a tensor of shape {self.shape} is neither true nor false", "ask about its elements")
         return bool(self.item())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same handle. Raises UsageError for a number, which would differ from any handle."""
+        if isinstance(other, int | float):
+            text = subject("x").strip("`")
+            raise UsageError(
+                "`==` of a tensor does not look at its elements", f"compare a copy: `{text}.numpy() == {other}`"
+            )
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     def __float__(self) -> float:
         return float(self.item())
@@ -351,7 +367,7 @@ class Tensor(Unique, surface.Tensor):
     def _others(self) -> list[Tensor]:
         return [
             handle
-            for handle in self._elements.memory.handles
+            for handle in self._elements.memory.handles()
             if isinstance(handle, Tensor) and handle is not self and handle._moved is None
         ]
 
@@ -384,6 +400,6 @@ def from_host(values: Array, backend: Backend) -> Tensor:
 
 def make(shape: tuple[int, ...], dtype: DTypeClass, backend: Backend) -> Tensor:
     """A new tensor of undefined values."""
-    width = dtype.numpy().itemsize
+    width = dtype.bits // 8
     memory = allocate(backend, prod(shape) * width)
     return Tensor(Elements(memory, Layout(0, shape, lay.dense(shape, width)), dtype))

@@ -37,7 +37,7 @@ from tilecheck_runtime.errors import DriverError, LaunchRefused, TilecheckError,
 from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import LaunchOp, Plan
 from tilecheck_runtime.layout import as_dtype
-from tilecheck_runtime.ledger import Access
+from tilecheck_runtime.loans import Access
 from tilecheck_runtime.partition import OWNED, Partition
 from tilecheck_runtime.tensor import Tensor, from_host
 from tilecheck_runtime.tune_log import Trial, TuningLog, config_name, digest

@@ -17,7 +17,7 @@ from tilecheck_runtime.backends.cpu import CPU
 from tilecheck_runtime.binding import ScalarArgument
 from tilecheck_runtime.grants import grant
 from tilecheck_runtime.launch import Plan
-from tilecheck_runtime.ledger import Access
+from tilecheck_runtime.loans import Access
 from tilecheck_runtime.simt import SimtKernel
 from tilecheck_runtime.tensor import from_host
 

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, NoReturn
 
 from tilecheck_runtime.errors import UsageError
+
+# A number for each handle that nothing else ever has.
+serial = count(1).__next__
 
 
 class Unique:

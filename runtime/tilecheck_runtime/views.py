@@ -1,8 +1,8 @@
 """Views: borrows of a part of a tensor, or of all of it in another shape.
 
 A view has an idle shared loan. What is asked for again with the same words (`z[i]`, `z[:n]`, `z.reshape(-1)` in a loop) is
-one borrow that its handles share, one after the other: a `Seen` keeps the elements, the loan and what the partitions of
-the view share (`partition.Slot`), so that a launch on it is the launch that was there before. Only a handle that is gone
+one borrow that its handles share, one after the other, from the second time on: a `Seen` keeps the elements, the loan and what
+the partitions of the view share (`partition.Slot`), so that a launch on it is the launch that was there before. Only a handle that is gone
 hands its borrow on; two that live side by side have a loan each, since an exclusive borrow through one ends the other.
 
 As long as a `Seen` stands, a new handle would end nothing and be refused by nothing but ops that are pending, so it is made
@@ -10,7 +10,7 @@ without looking at the ledger. A borrow from which something else was derived th
 derived tells its ancestors from others by the loan.
 
     for i in range(n):
-        step(z[i].partition(128), x).run(stream)         # from the second round over the rows on, one call of the driver
+        step(z[i].partition(128), x).run(stream)         # from the third round over the rows on, one call of the driver
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from tilecheck_runtime import layout as lay
 from tilecheck_runtime.elements import Elements
 from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.grants import borrow, grant, hold
-from tilecheck_runtime.ledger import LOCK, OPEN, Access, Loan, Standing, State
+from tilecheck_runtime.ledger import LOCK, OPEN, Standing
+from tilecheck_runtime.loans import Access, Loan, State
 from tilecheck_runtime.sites import Site, here
+from tilecheck_runtime.unique import serial
 
 if TYPE_CHECKING:
     from tilecheck_runtime.partition import Slot
@@ -40,6 +42,7 @@ class Seen(Standing):
 
     def __init__(self, elements: Elements, loan: Loan) -> None:
         super().__init__(None, loan)
+        self._serial = serial()
         self.elements = elements
         self.loan = loan
         self.slot: Slot | None = None
@@ -57,20 +60,14 @@ class Seen(Standing):
             and self.loan.vacant
         )
 
-    def handle(self, site: Site | None = None) -> Tensor:
-        """A new handle, taken at `site` or, without one, here; the lock of the ledgers is held."""
-        tensor = _tensor(self.elements, self.loan)
+    def handle(self, kind: type[Tensor], site: Site | None = None) -> Tensor:
+        """A new handle, a tensor, taken at `site` or, without one, here; the lock of the ledgers is held."""
+        tensor = kind(self.elements, self.loan)
         tensor._seen = self
         tensor._slot = self.slot
         self._handles[:] = (weakref.ref(tensor),)
         self.loan.site = site or here()
         return tensor
-
-
-def _tensor(elements: Elements, loan: Loan | None) -> Tensor:
-    from tilecheck_runtime.tensor import Tensor
-
-    return Tensor(elements, loan)
 
 
 def asked_for(key: Any) -> Hashable | None:
@@ -102,7 +99,7 @@ def known(tensor: Tensor, asked: Hashable | None) -> Tensor | None:
         if seen.stands:
             with LOCK:
                 if seen.stands and not OPEN and seen.again:
-                    return seen.handle()
+                    return seen.handle(tensor.__class__)
     return None
 
 
@@ -110,22 +107,21 @@ def take(tensor: Tensor, elements: Elements, asked: Hashable | None = None) -> T
     """A view of `tensor` that has `elements`. Raises BorrowError while something else has it exclusively."""
     tensor._usable()
     if elements.meta:
-        return _tensor(elements, None)
+        return tensor.__class__(elements, None)
     spoil(tensor)
-    request = elements.request(Access.SHARE, tensor._loan)
-    if asked is None:
-        return _tensor(elements, borrow(request, "a view"))
+    if asked is None or not _asked_again(tensor, asked):
+        return tensor.__class__(elements, borrow(elements, Access.SHARE, tensor._loan, "a view"))
     with LOCK:
         seen, site = _remembered(tensor, asked), None
         if seen is None:
-            seen = Seen(elements, borrow(request, "a view"))
+            seen = Seen(elements, borrow(elements, Access.SHARE, tensor._loan, "a view"))
             site = seen.loan.site
             _remember(tensor, asked, seen)
         else:
-            grant((request,), "a view")
+            grant((elements.request(Access.SHARE, tensor._loan),), "a view")
         seen.stands = True
-        request.ledger.stand(request.region, seen)
-        return seen.handle(site)
+        elements.memory.ledger.stand(elements.region, seen)
+        return seen.handle(tensor.__class__, site)
 
 
 def halves(tensor: Tensor, at: int, axis: int) -> tuple[Tensor, Tensor]:
@@ -147,17 +143,31 @@ def halves(tensor: Tensor, at: int, axis: int) -> tuple[Tensor, Tensor]:
     ranges = (slice(0, place), slice(place, tensor.shape[axis]))
     low, high = (tensor._elements.at(tensor._select((*before, piece))) for piece in ranges)
     if tensor._elements.meta:
-        return _tensor(low, None), _tensor(high, None)
+        return tensor.__class__(low, None), tensor.__class__(high, None)
     spoil(tensor)
     requests = [piece.request(Access.EXCLUDE, tensor._loan) for piece in (low, high)]
     loans = hold(requests, "a split", State.IDLE)
-    return _tensor(low, loans[0]), _tensor(high, loans[1])
+    return tensor.__class__(low, loans[0]), tensor.__class__(high, loans[1])
 
 
 def spoil(tensor: Tensor) -> None:
     """Something else than a partition is derived from the borrow of this handle."""
     if tensor._seen is not None:
         tensor._seen.spoiled = True
+
+
+def _asked_again(tensor: Tensor, asked: Hashable) -> bool:
+    """Whether the view was asked for before; it has been now."""
+    views = tensor._views
+    if views is None:
+        views = tensor._views = {}
+    elif asked in views:
+        return True
+    with LOCK:
+        while len(views) >= VIEWS:
+            views.pop(next(iter(views)))
+        views[asked] = ()
+    return False
 
 
 def _remembered(tensor: Tensor, asked: Hashable) -> Seen | None:

@@ -159,6 +159,54 @@ class Repeat(Protocol):
         """No more rounds; what the launch needs is kept until the last one is over, then `over` is called."""
 
 
+class Looks(Protocol):
+    """Somebody who keeps what submitted work needs."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept."""
+
+    def look(self) -> None:
+        """Let go of what is over."""
+
+
+class Cast(Protocol):
+    """One launch on one stream that is submitted with other addresses and floats each time."""
+
+    def __call__(self, numbers: Sequence[int | float]) -> None:
+        """Submit it with these, by the parameters it was made for. Not safe from two threads at once."""
+
+
+class Line(Protocol):
+    """A stream that takes launches without telling the end of each."""
+
+    def cast(self, work: Launch, varying: Sequence[str]) -> Cast | None:
+        """`work` with everything packed but the addresses and the floats of the parameters `varying`. None for a kernel in
+        which checks remain: it needs a record of its own each time.
+        """
+
+    def after(self, events: Sequence[Event]) -> bool:
+        """Let what is submitted next come behind `events`. False, and nothing done, if one of those may fail unnoticed by it."""
+
+    def mark(self, after: tuple[Event, ...]) -> Event:
+        """As of `Stream`."""
+
+    def point(self) -> Event:
+        """The end of everything submitted so far, which the device does not look at by itself."""
+
+    def idle(self) -> bool:
+        """Whether everything submitted is over, as far as that can be told without waiting."""
+
+    def drain(self) -> None:
+        """Block until everything submitted is over."""
+
+    def look(self) -> None:
+        """As of the device."""
+
+    def attend(self, keeper: Looks) -> None:
+        """Let `keeper` look whenever memory is asked for, until it is empty."""
+
+
 class Stamp(Protocol):
     """A point of a stream, with the time at which the device passed it."""
 
@@ -181,6 +229,9 @@ class Stream(Protocol):
         """Whether rounds of a `Repeat` whose program has `checks` tell of a failure in one place, so that it is not known
         which one failed.
         """
+
+    def line(self) -> Line | None:
+        """This stream for launches without an end of their own; None where each has one anyway."""
 
     def repeat(self, work: Launch | Graph, keep: object) -> Repeat:
         """`work`, prepared for this stream; `keep` is what it needs."""

@@ -137,6 +137,9 @@ class CPUStream:
             case _:
                 raise TypeError(f"{work!r} is no work of the CPU")
 
+    def line(self) -> None:
+        """Each item has an end of its own."""
+
     def repeat(self, work: Launch | Graph, keep: object) -> CPURepeat:
         return CPURepeat(self, work, keep)
 

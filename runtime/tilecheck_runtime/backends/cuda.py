@@ -23,7 +23,7 @@ import numpy as np
 from tilecheck.ir.compilers import preference
 from tilecheck.verify.simt import SimtReport
 from tilecheck.verify.tile import TileReport
-from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Strided, Upload, Work
+from tilecheck_runtime.backends import Array, Buffer, Copy, Download, Grid, Launch, Looks, Strided, Upload, Work
 from tilecheck_runtime.backends.cuda_cpp import CppProgram
 from tilecheck_runtime.backends.cuda_cpp import load as load_cpp
 from tilecheck_runtime.backends.cuda_cpp import match as match_cpp
@@ -85,6 +85,8 @@ class CUDADevice:
         self._records: deque[int] = deque()
         self._pending: deque[CUDAEvent] = deque()
         self._look_at = LOOK
+        # Those who keep what is not pending here.
+        self._keepers: set[Looks] = set()
         self._watcher: ThreadPoolExecutor | None = None
         self._scratch: CUDABuffer | None = None
         self._capture = 0
@@ -307,6 +309,16 @@ class CUDADevice:
             self._look_at = len(self._pending) + LOOK
         # Dropped outside the lock: the last reference to a buffer may go with them.
         finished.clear()
+        for keeper in self._keepers.copy():
+            keeper.look()
+            # In this order: what another thread gives it to keep meanwhile is not forgotten.
+            self._keepers.discard(keeper)
+            if not keeper.empty:
+                self._keepers.add(keeper)
+
+    def attend(self, keeper: Looks) -> None:
+        """Let `keeper` look whenever this does, until it is empty."""
+        self._keepers.add(keeper)
 
     def retire(self, handle: int) -> None:
         """An event that nobody waits for any more."""
