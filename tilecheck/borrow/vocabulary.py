@@ -84,6 +84,11 @@ HANDED_ON = frozenset(
     )
 )
 
+# Those that go through what they are given to its end.
+CONSUMERS = frozenset(
+    f"builtins.{name}" for name in ("sum", "max", "min", "list", "tuple", "set", "frozenset", "sorted", "dict")
+)
+
 # Those that call what they are given.
 CALLERS = frozenset({"builtins.map", "builtins.filter", "builtins.exec", "builtins.eval"}) | frozenset(
     f"itertools.{name}" for name in ("starmap", "takewhile", "dropwhile", "filterfalse", "groupby", "accumulate")
@@ -103,6 +108,7 @@ TENSOR_MAKERS = frozenset(
         "randn",
         "asarray",
         "from_dlpack",
+        "meta",
     )
 )
 
