@@ -95,7 +95,7 @@ def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         for arg in node.args:
             low.show(arg.value)
         return Operand(None)
-    refuse_op(low, node, full)
+    refuse_op(low, node)
     callee = low.known(node.func)
     repeated = repeats(low, node, callee)
     if repeated is not None:

@@ -38,9 +38,11 @@ def is_of_host(program: Program, part: Survey) -> bool:
     return any(isinstance(program.value(full), KernelValue) for full in part.full)
 
 
-def refuse_op(low: Expressions, node: ir.Call, full: str | None) -> None:
+def refuse_op(low: Expressions, node: ir.Call) -> None:
     """`tc.exp(x)` in host code, or of a tensor that only host code can have made."""
-    if full not in _OPS or low.inlined:
+    # As it is imported: `tc.kernels.add` is a kernel of the library, not the op `tc.add`.
+    full = node.func.full if isinstance(node.func, ir.Name | ir.Attr) else None
+    if full is None or full not in _OPS or low.inlined:
         return
     if low.is_of_host() or any(_has_numbers(low.known(arg.value)) for arg in node.args):
         name = full.rpartition(".")[2]
