@@ -64,6 +64,12 @@ class Expressions(Context):
             self.look(operand, node, Touch.READ)
         return operand
 
+    def ask(self, node: ir.Expr) -> Operand:
+        """Lower `node` where only what is known without its memory is asked for."""
+        operand = self.expr(node)
+        self.look(operand, node)
+        return operand
+
     def show(self, node: ir.Expr, otherwise: Touch = Touch.READ) -> Operand:
         """Lower `node` where its value is printed: of ours that says what is known of them, of NumPy it reads memory."""
         operand = self.expr(node)
