@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilecheck as tc
+from tilecheck import Dim, Dyn, Mut, Shared, Tensor, f32
 from tilecheck.ops import OPS
 from tilecheck.surface.dtypes import DTYPES
 from tilecheck.surface.elsewhere import IN_KERNELS, ON_HOST, ON_KERNELS, ON_TENSORS, dtype_name
@@ -74,6 +75,38 @@ def test_names_of_tensors_and_partitions() -> None:
         with pytest.raises(tc.UsageError) as caught:
             call()
         assert caught.value.help == help
+
+
+def test_a_tensor_is_not_compared_with_a_number() -> None:
+    z: Any = tc.zeros(4)
+    other = tc.zeros(4)
+    for compare in (lambda: z == 0, lambda: 0 == z, lambda: z != 0):  # noqa: SIM300
+        with pytest.raises(tc.UsageError, match="`==` of a tensor does not look at its elements") as caught:
+            compare()
+        assert caught.value.help == "compare a copy: `z.numpy() == 0`"
+    assert z == z and z != other and z in {z, other} and (z.numpy() == 0).all()
+    # NumPy takes the elements of both.
+    assert (z == np.zeros(4)).all() and (np.zeros(4) == z).all()
+
+
+class BM(Dim): ...
+
+
+FACTOR: Any = 2
+
+
+@tc.kernel
+def scaled(z: Tensor[Mut, f32, BM], x: Tensor[Shared, f32, Dyn]) -> None:
+    z.store(tc.load_like(x, z) * FACTOR)
+
+
+def test_a_number_of_the_module_that_becomes_a_tensor_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, x = tc.zeros(8), tc.ones(8)
+    for _ in range(3):
+        scaled(z.partition(8), x).sync()
+    monkeypatch.setattr(f"{__name__}.FACTOR", tc.ones(1))
+    with pytest.raises(tc.KernelRejected, match="FACTOR"):
+        scaled(z.partition(8), x)
 
 
 def test_names_of_kernels() -> None:

@@ -282,7 +282,12 @@ def test_contents_survive_only_what_is_known_to_keep_them(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "n = 64; print(n := 100)",
+        "n = 64; print(a and (n := 100))",
+        "n = 64; print(1 if a else (n := 100))",
+        "n = 64; print(any((n := v) > 3 for v in (4, 100)))",
+        "n = 64; l = [0] * 200; l[(n := 100)] = 1",
+        "n = 64; print(lambda: (n := 100))",
+        "n = 64\n    while (n := n // 2) > a:\n        pass",
         "n = 64\n    match [100]:\n        case [n]:\n            pass",
         "d = [[64]]; e = d[0]; e[0] = 100; n = d[0][0]",
         "d = {'n': 64}; f = d.update; f(n=100); n = d['n']",
@@ -302,6 +307,24 @@ def test_contents_survive_only_what_is_known_to_keep_them(text: str) -> None:
 def test_numbers_survive_only_what_is_known_to_keep_them(text: str) -> None:
     host = f"M = 64\nclass C:\n    n = 64\ndef main():\n    {text}\n    k[1, 32](np.zeros(3), np.zeros(3), n)\n"
     assert only(host).arguments["n"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("n = 64; print(n := 100)", 100),
+        ("if (n := 100) > 3:\n        pass", 100),
+        ("if (n := 100) > 3 or (n := 50):\n        pass", 100),
+        ("m = [n := v for v in (3, 5)]", 5),
+        ("n = 16 * np.dtype(np.float32).itemsize", 64),
+        ("n = 16 * np.float64().itemsize", 128),
+        ("n = 16 * np.zeros(3, np.int16).dtype.itemsize", 32),
+        ("n = 16 * int32.bitwidth // 8", 64),
+    ],
+)
+def test_numbers_bound_on_the_way_and_widths_of_dtypes_are_known(text: str, wanted: int) -> None:
+    host = f"from numba import int32\ndef main():\n    {text}\n    k[1, 32](np.zeros(3), np.zeros(3), n)\n"
+    assert only(host).arguments["n"] == wanted
 
 
 def test_a_comprehension_binds_its_own_name() -> None:

@@ -5609,7 +5609,7 @@ def round(x: Scalar, /) -> float:
 
 @overload
 def load_like(x: Tensor[Shared, T, *tuple[Any, ...]], like: Tensor[Mut, Any, *S], /, *, pad: Pad=...) -> Tile[T, *S]:
-    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without it they are void."""
+    """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, a number such as `0.0` or one of "nan", "inf" and "-inf"; without it they are void."""
     ...
 
 @overload

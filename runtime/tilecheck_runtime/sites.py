@@ -77,7 +77,7 @@ def caller(skipped: int) -> Site:
 
 def subject(otherwise: str = "the tensor") -> str:
     """What the running call of the user is about, as written and in backticks: the receiver of a method, the first
-    argument of a function, what is subscripted. `otherwise` if the source does not say.
+    argument of a function, what is subscripted or compared. `otherwise` if the source does not say.
     """
     frame = _user_frame()
     call = None if frame is None else _running_expression(frame)
@@ -87,6 +87,8 @@ def subject(otherwise: str = "the tensor") -> str:
         case ast.Call(args=[first, *_]):
             found = first
         case ast.Subscript(value=value) | ast.Attribute(value=value):
+            found = value
+        case ast.Compare(left=ast.Constant(), comparators=[value, *_]) | ast.Compare(left=value):
             found = value
         case _:
             return otherwise

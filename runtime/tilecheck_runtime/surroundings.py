@@ -19,6 +19,7 @@ from operator import attrgetter, is_, itemgetter
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
+from tilecheck_runtime.errors import UsageError
 from tilecheck_runtime.specialise import MAX_DOTS, names_of
 
 _contents = attrgetter("cell_contents")
@@ -57,7 +58,8 @@ def watch(fn: FunctionType) -> Callable[[], bool]:
     def unchanged() -> bool:
         try:
             return all(scope.unchanged() for scope in scopes) and all(map(is_, map(_contents, cells), filled))
-        except (KeyError, ValueError):  # a name or a cell that is not bound any more, or values that do not compare
+        # A name or a cell that is not bound any more, or values that do not compare: arrays, and tensors with numbers.
+        except (KeyError, ValueError, UsageError):
             return False
 
     if only is None or only.get_plain is not None or only.free:
@@ -67,7 +69,7 @@ def watch(fn: FunctionType) -> Callable[[], bool]:
     def same() -> bool:
         try:
             return bool(get(names) == values)
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, UsageError):
             return False
 
     return same

@@ -173,6 +173,17 @@ class Tensor(Unique, surface.Tensor):
             raise UsageError(f"a tensor of shape {self.shape} is neither true nor false", "ask about its elements")
         return bool(self.item())
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same handle. Raises UsageError for a number, which would differ from any handle."""
+        if isinstance(other, int | float):
+            text = subject("x").strip("`")
+            raise UsageError(
+                "`==` of a tensor does not look at its elements", f"compare a copy: `{text}.numpy() == {other}`"
+            )
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
     def __float__(self) -> float:
         return float(self.item())
 

@@ -1112,7 +1112,7 @@ def transpose_wrong(a, b):
     b[cuda.blockIdx.x * 16 + ty, cuda.blockIdx.y * 16 + tx] = s[tx, ty]
 
 
-# WRONG: race-free in-bounds
+# WRONG: race-free
 @cuda.jit
 def reshape(a):
     i = cuda.grid(1)

@@ -175,7 +175,7 @@ def iterate(
         former = _element(low, target, container, instructions.ANY, NOTHING)
         low.escape(operand, source.span)
         low.emit(instructions.Put(container, instructions.ANY, low.object_of(former, target), span=source.span))
-    else:
+    elif not first:
         low.escape(operand, source.span)
     # What the last round made of its element; nothing is known of it if there was no round.
     each = low.make(Kind.OTHER, spell(target), target.span) if container is not None else ""

@@ -9,6 +9,7 @@ names of methods that other libraries share, unless the receiver is known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilecheck.borrow import plain
@@ -16,6 +17,7 @@ from tilecheck.borrow.blocks import check_block
 from tilecheck.borrow.containers import rebuilt
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.inline import read_call
+from tilecheck.borrow.kernel_language import refuse_op
 from tilecheck.borrow.launching import call_function, call_kernel
 from tilecheck.borrow.lending import BORROWERS, borrowed_back, lend, lent_to, made_of_lent
 from tilecheck.borrow.methods import build, lower_method
@@ -24,6 +26,7 @@ from tilecheck.borrow.objects import call_method, construct, field_of
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.repeats import repeat, repeats
 from tilecheck.borrow.spell import spell
+from tilecheck.borrow.tensor_makers import make_tensor
 from tilecheck.borrow.types import value_of_contract
 from tilecheck.borrow.values import (
     NOTHING,
@@ -46,6 +49,7 @@ from tilecheck.borrow.values import (
 )
 from tilecheck.borrow.vocabulary import (
     CALLERS,
+    CONSUMERS,
     HANDED_ON,
     HARMLESS,
     LOOKS,
@@ -57,8 +61,6 @@ from tilecheck.borrow.vocabulary import (
 from tilecheck.ir import host as ir
 from tilecheck.ir import instructions
 from tilecheck.ir.instructions import Hold, Kind, Site, Touch
-from tilecheck.ir.kernel import Access
-from tilecheck.surface.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tilecheck.borrow.lower_expr import Expressions
@@ -76,7 +78,7 @@ def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
     full = canonical(node.func)
     if full in TENSOR_MAKERS:
         back = borrowed_back(low, node) if full == "tilecheck.from_dlpack" else None
-        return back or _make_tensor(low, node, name or spell(node), full)
+        return back or make_tensor(low, node, name or spell(node), full)
     inner = lent_to(node)
     if (full in BORROWERS or inner is not node) and (lent := lend(low, inner, full or "")) is not None:
         return lent
@@ -93,6 +95,7 @@ def _lower_call(low: Expressions, node: ir.Call, name: str | None) -> Operand:
         for arg in node.args:
             low.show(arg.value)
         return Operand(None)
+    refuse_op(low, node, full)
     callee = low.known(node.func)
     repeated = repeats(low, node, callee)
     if repeated is not None:
@@ -190,7 +193,11 @@ def _harmless(low: Expressions, node: ir.Call, full: str) -> Operand:
         if full in PRINTS and not isinstance(arg.value, ir.Display | ir.Lambda):
             low.show(arg.value, Touch.LOOK)
             continue
-        operand = low.expr(arg.value)
+        given = arg.value
+        if full in CONSUMERS and isinstance(given, ir.Comprehension) and given.kind == "generator":
+            # It is gone through here and now, to its end.
+            given = replace(given, kind="list")
+        operand = low.expr(given)
         if not isinstance(arg.value, ir.Lambda):
             low.look(operand, arg.value, touch)
         if calls or full in HANDED_ON:
@@ -228,57 +235,7 @@ def arguments(low: Expressions, node: ir.Call) -> list[tuple[ir.Arg, Operand]]:
     return [(arg, low.expr(arg.value)) for arg in node.args]
 
 
-def keyword(node: ir.Call, name: str, at: int | None = None) -> ir.Expr | None:
-    """The argument `name`, or the one at position `at`."""
-    for arg in node.args:
-        if arg.name == name:
-            return arg.value
-    if at is not None and at < len(node.args) and not any(arg.star or arg.name for arg in node.args[: at + 1]):
-        return node.args[at].value
-    return None
-
-
 # ---- functions of tilecheck
-
-
-def _make_tensor(low: Expressions, node: ir.Call, name: str, full: str) -> Operand:
-    given = [low.read(arg.value).value for arg in node.args]
-    if full != "tilecheck.from_dlpack":
-        low.make_in_scope(node)
-    maker = full.removeprefix("tilecheck.")
-    dtype_expr = keyword(node, "dtype")
-    short = (canonical(dtype_expr) or "").removeprefix("tilecheck.")
-    dtype = short if short in DTYPES else None
-    if dtype_expr is None and maker in ("zeros", "ones", "empty", "eye", "linspace", "rand", "randn"):
-        dtype = "f32"
-    elif dtype_expr is None and maker == "full":
-        third = keyword(node, "dtype", 2)
-        spelled = (canonical(third) or "").removeprefix("tilecheck.")
-        dtype = "f32" if third is None else spelled if spelled in DTYPES else None
-    shape = _shape(low, node, maker)
-    source = given[0] if maker == "asarray" and node.args and not node.args[0].star else None
-    if isinstance(source, Array) and source.library == "numpy":
-        # A copy of a NumPy array: its extents, and its dtype unless another one is named.
-        dtype, shape = source.dtype if keyword(node, "dtype", 1) is None else dtype, source.shape
-    array = Array("tilecheck", dtype, shape, Access.OWNED)
-    return Operand(low.make(Kind.TENSOR, name, node.span), array)
-
-
-def _shape(low: Expressions, node: ir.Call, maker: str) -> tuple[int | None, ...] | None:
-    given = [arg.value for arg in node.args if not arg.name]
-    if any(arg.star for arg in node.args) or not given:
-        return None
-    if maker in ("zeros", "ones", "empty", "rand", "randn", "full"):
-        first = given[0]
-        if isinstance(first, ir.Display):
-            return tuple(low.whole(item) for item in first.items)
-        sizes = given[:1] if maker == "full" else given
-        shape = tuple(low.whole(size) for size in sizes)
-        # One name may be a whole shape; then nothing is known.
-        return None if len(shape) == 1 and shape[0] is None else shape
-    if maker == "arange" and len(given) == 1:
-        return (low.whole(given[0]),)
-    return None
 
 
 def _value(low: Expressions, node: ir.Call) -> Operand:

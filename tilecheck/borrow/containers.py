@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value
+from tilecheck.borrow.values import NOTHING, Items, Number, Table, Value, grown
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
 from tilecheck.ir import instructions
@@ -170,7 +170,10 @@ _MADE = frozenset(
 
 
 def rebuilt(low: Expressions, node: ir.Call, full: str) -> Operand | None:
-    """`list`, `tuple`, `reversed`, `enumerate` and `zip` of known containers; None for any other call."""
+    """`list`, `tuple`, `reversed`, `enumerate` and `zip` of known containers, `dict(z=z)`; None for any other call."""
+    if full == "builtins.dict" and node.args and all(arg.name for arg in node.args):
+        keys = tuple(ir.Const(arg.name, span=arg.span) for arg in node.args)
+        return display(low, ir.Display("dict", tuple(arg.value for arg in node.args), keys, span=node.span))
     if full not in _REBUILT or any(arg.name or arg.star for arg in node.args) or not node.args:
         return None
     if not all(isinstance(low.known(arg.value), Items) or isinstance(arg.value, ir.Display) for arg in node.args):
@@ -189,6 +192,20 @@ def rebuilt(low: Expressions, node: ir.Call, full: str) -> Operand | None:
 
 
 _REBUILT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "reversed", "enumerate", "zip"))
+
+
+def extend(low: Expressions, target: ir.Expr, holder: Operand, more: ir.Expr) -> None:
+    """`holder += more`: what is in `more` is in the list as well, nobody asks where."""
+    given = low.expr(more)
+    found = elements(low, given, more)
+    if found is None:
+        low.escape(given, more.span)
+        low.escape(holder, more.span)
+        low.set(target, NOTHING)
+        return
+    if holder.var is not None:
+        _put(low, more, holder.var, [(None, part) for part in found])
+    low.set(target, grown(holder.value, tuple(part.value for part in found), keyed=False))
 
 
 def dict_method(low: Expressions, node: ir.Call, method: str, receiver: Operand, base: ir.Expr) -> Operand | None:

@@ -20,7 +20,19 @@ from tilecheck.borrow.numbers import Scalar, number, whole
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.types import value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Items, KernelValue, Nothing, Number, Table, Value, item_of, join
+from tilecheck.borrow.values import (
+    NOTHING,
+    Array,
+    Items,
+    KernelValue,
+    Nothing,
+    Number,
+    Table,
+    Thing,
+    Value,
+    item_of,
+    join,
+)
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.checked import Fault
 from tilecheck.diagnostic import Span
@@ -62,12 +74,15 @@ class Context:
     `attributes` are fields of `self` that the class makes; `opened` are launches of kernels with open dtypes,
     `shown` those of tile kernels whose numbers the file shows;
     `tested` are the remainders that the function asks for, as written; `mentions` counts how often it reads a
-    variable; inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
+    variable, `aliased` are those that it gives a further name;
+    inside of a function that is read where it is called, `renamed` are its own variables, `inlined` the
     functions around, and `at` is the call; `called_as` is what the user calls a result of it, and the call as written,
     None in a lambda; `inside` is the call in the outermost of them by which the ones further in are read; `called` are all functions that were read like that.
     `set_at` says how many loops are around the innermost place where a variable is set. `on_host`
-    says that the function does what only the host can; any other may yet be compiled by somebody. `conditions` are those
+    says that the function does what only the host can; any other may yet be compiled by somebody, and `is_of_host` asks
+    whether it does so with what is ours. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
+    `evaluated` are the conditions under which each operand of an `and` or `or` but the first was evaluated, if one binds a name;
     `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
     """
 
@@ -98,8 +113,11 @@ class Context:
     policy: Var | None = None
     attributes: dict[str, tuple[Kind, Value]] = field(default_factory=dict)
     conditions: Conditions = field(default_factory=Conditions)
+    is_of_host: Callable[[], bool] = lambda: False
     is_given: Callable[[ir.Attr], bool] = lambda _: True
     bindings: Callable[[str], tuple[ir.Expr | None, ...]] = lambda _: ()
+    evaluated: dict[ir.Logic, tuple[str, ...]] = field(default_factory=dict)
+    aliased: set[str] = field(default_factory=set)
     unread: ir.Expr | None = None
     asserting: bool = False
     _temps: Iterator[int] = field(default_factory=count)
@@ -216,10 +234,20 @@ class Context:
         if key is not None and key in self.env:
             return self.env[key]
         if isinstance(node, ir.Name) and (constant := self.program.constants.get(node.id)) is not None:
-            return self._constant(constant)
+            survey = self.program.survey
+            return self._constant(constant, node.id not in survey.lent | survey.renamed)
         if isinstance(node, ir.Sub) and isinstance(node.index, ir.Const) and node.index.known:
             whole = self.known(node.base)
-            return item_of(whole, node.index.value) if isinstance(whole, Items) and not whole.loose else NOTHING
+            item = item_of(whole, node.index.value) if isinstance(whole, Items | Table) else NOTHING
+            if isinstance(whole, Items) and not whole.loose:
+                return item
+            # A list or dict has numbers that are written down, unless it may be changed under another name.
+            shared = isinstance(node.base, ir.Name) and node.base.id in self.aliased
+            return item if isinstance(item, Number | Items | Table) and not shared else NOTHING
+        if isinstance(node, ir.Attr) and node.name not in self.program.survey.stored:
+            thing = self.known(node.base)
+            made = dict(thing.fields).get(node.name) if isinstance(thing, Thing) else None
+            return made if isinstance(made, Number) else NOTHING
         return NOTHING
 
     def device_function(self, node: ir.Expr) -> bool:
@@ -247,29 +275,35 @@ class Context:
         bound.update({arg.name: self.whole(arg.value) for arg in node.args if arg.name is not None})
         return KernelValue(kernel.facts, bound, kernel.config)
 
-    def _constant(self, node: ir.Expr) -> Value:
+    def _constant(self, node: ir.Expr, unchanged: bool) -> Value:
+        """What the module variable is that is set to `node` once; if `unchanged`, no item of it is set either."""
         if isinstance(node, ir.Call) and not isinstance(made := self.made_kernel(node), Nothing):
             return made
         found = number(node, self.known) if not isinstance(node, ir.Name) else None
         if found is not None:
             return Number(found)
         if isinstance(node, ir.Display):
-            return self._display(node)
+            return self._display(node, unchanged)
         return Number(node.value) if isinstance(node, ir.Const) and node.known else NOTHING
 
-    def _display(self, node: ir.Display) -> Value:
-        """A tuple of numbers, or a tuple, list or dict of kernels: they hold nothing themselves."""
-        values = tuple(self._item(item) for item in node.items)
+    def _display(self, node: ir.Display, unchanged: bool) -> Value:
+        """A tuple of numbers, or a tuple, list or dict of kernels: they hold nothing themselves. A list or dict of numbers is
+        one that is `unchanged`.
+        """
+        values = tuple(self._item(item, unchanged) for item in node.items)
         if node.kind == "tuple" and values and all(isinstance(value, Number) for value in values):
             return Items(values)
         keys = tuple(key.value for key in node.keys if isinstance(key, ir.Const) and key.known)
-        if not values or not all(isinstance(value, KernelValue) for value in values):
+        plain = unchanged and any(isinstance(value, Number | Items | Table) for value in values)
+        if not values or not (plain or all(isinstance(value, KernelValue) for value in values)):
             return NOTHING
         if node.kind == "dict":
             return Table(keys, values) if len(keys) == len(values) else NOTHING
         return Items(values) if node.kind != "set" else NOTHING
 
-    def _item(self, node: ir.Expr) -> Value:
+    def _item(self, node: ir.Expr, unchanged: bool) -> Value:
+        if isinstance(node, ir.Display):
+            return self._display(node, unchanged)
         found = self.number(node) if isinstance(node, ir.Operation) else None
         return Number(found) if found is not None else self.known(node)
 

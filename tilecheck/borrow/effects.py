@@ -207,6 +207,9 @@ class Effects:
             case instructions.Clobber():
                 for var in self.captured & state.names.keys():
                     self._escape(state, state.names[var])
+                for obj in [obj for obj in state.kept if obj[0].kind is Kind.CONTAINER]:
+                    # Others have it, and see what was put into it since.
+                    self._let_go(state, inside(state, obj))
                 for var in self.outer & state.names.keys():
                     self._escape(state, state.names.pop(var))
                 for var in self.rebound:
@@ -223,14 +226,18 @@ class Effects:
     def _escape(self, state: State, obj: Obj) -> None:
         """Unknown code has `obj`: whatever it leads to may have been run, waited for or put elsewhere."""
         found = inside(state, obj)
+        state.kept |= found
+        self._let_go(state, found)
+        state.slots = {at: item for at, item in state.slots.items() if at[0] not in found}
+        state.bag = {pair for pair in state.bag if pair[0] not in found}
+
+    def _let_go(self, state: State, found: set[Obj]) -> None:
+        """What of `found` is an op may have been run, and waited for."""
         for item in found:
             self.used.add(item[0])
             state.phase.pop(item, None)
             state.on.pop(item, None)
-            state.kept.add(item)
         state.held = {entry for entry in state.held if entry[0] not in found}
-        state.slots = {at: item for at, item in state.slots.items() if at[0] not in found}
-        state.bag = {pair for pair in state.bag if pair[0] not in found}
 
     # ---- borrows and moves
 
@@ -289,8 +296,9 @@ class Effects:
 
     def _access(self, instr: instructions.Access, state: State, live: Live) -> None:
         obj = self.named(state, instr.src, instr.span)
-        # To read an op (its grid, whether it is there) runs nothing.
-        if obj[0].kind not in _OPS or instr.touch is Touch.ASK:
+        # To read an op (its grid, whether it is there) runs nothing, nor does the length of a list of ops.
+        unused = obj[0].kind in _OPS or (obj[0].kind is Kind.CONTAINER and instr.touch is Touch.LOOK)
+        if not unused or instr.touch is Touch.ASK:
             self._show(state, obj)
         if self._check_moved(state, obj, instr.span, instr.by) or instr.touch in (Touch.LOOK, Touch.ASK):
             self.jobs.owner(state, obj, instr.span, instr.by)

@@ -18,7 +18,7 @@ from itertools import product
 
 from tilecheck.borrow.facts import Obj, State
 from tilecheck.borrow.findings import Break, Broken
-from tilecheck.borrow.loans import allocation, inside, lineage, meets
+from tilecheck.borrow.loans import allocation, contents, inside, lineage, meets
 from tilecheck.diagnostic import Span
 from tilecheck.ir import instructions
 from tilecheck.ir.instructions import Hold, Instr, Kind, Site, Use, Var
@@ -75,15 +75,18 @@ class Jobs:
 
     def collected(self, state: State, holder: Obj, item: Obj) -> None:
         """`item` is put into the container `holder`, nobody knows where."""
-        if item[0].kind in _ON_HOST and item not in _filling(state):
+        if not set(_arrays(state, item)) <= _filling(state):
             state.slots[(holder, instructions.OVER)] = holder
 
     def filled(self, state: State, holder: Obj) -> Obj | None:
-        """One of the arrays in `holder` that stands for each of them: copies into all of them are in flight."""
+        """One of the arrays, or tuples with arrays, in `holder` that stands for each of them: copies into all of them are in
+        flight.
+        """
         if (holder, instructions.OVER) in state.slots:
             return None
         items = [item for base, item in state.bag if base == holder]
-        if not items or not set(items) <= _filling(state):
+        arrays = [_arrays(state, item) for item in items]
+        if not items or not all(arrays) or not {at for each in arrays for at in each} <= _filling(state):
             return None
         return min(items, key=lambda item: (item[0].span, item[0].name, item[1]))
 
@@ -95,7 +98,7 @@ class Jobs:
         over = set(jobs)
         if state.bag and over:
             ended = {target for job, target, use in state.held if job in over and use.hold is Hold.EXCLUSIVE}
-            for base in {base for base, item in state.bag if item in ended}:
+            for base in {base for base, item in state.bag if not ended.isdisjoint(_arrays(state, item))}:
                 state.slots[(base, instructions.OVER)] = base
         state.pending = {job: on for job, on in state.pending.items() if job not in over}
         state.held = {entry for entry in state.held if entry[0] not in over}
@@ -179,6 +182,9 @@ class Jobs:
         """A use of a view that does not own its memory: its owner must be alive."""
         bound: set[Obj] | None = None
         for view, owner in _raw(state, obj):
+            if view[0].inner is not None and owner[0].inner is not None:
+                # Both are the business of a function that is read here, where it is told.
+                continue
             if bound is None:
                 # A temporary keeps nothing alive beyond its statement.
                 own = [named for var, named in state.names.items() if var[0] != "%"]
@@ -215,6 +221,11 @@ def _filling(state: State) -> set[Obj]:
         for job, target, use in state.held
         if use.hold is Hold.EXCLUSIVE and (on := state.pending.get(job)) is not None and _made(on)
     }
+
+
+def _arrays(state: State, item: Obj) -> list[Obj]:
+    """The arrays of the host that `item` is or holds."""
+    return [at for at in contents(state, item) if at[0].kind in _ON_HOST]
 
 
 def _named(title: str) -> str:

@@ -157,7 +157,7 @@ def idle_loans(state: State, obj: Obj, part: Region, live: Live) -> Iterator[Loa
         if child in alive and not _held_by_built(state, child):
             yield Loan(child, child[0].span, parent.hold, None, alive[child])
     for holder, target, use in state.held:
-        if holder[0].kind in _WORK or allocation(state, target) != root:
+        if holder[0].kind in _WORK or holder in state.phase or allocation(state, target) != root:
             continue
         if overlap(region(state, target), part) is not Overlap.OVERLAPS:
             continue

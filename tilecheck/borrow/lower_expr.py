@@ -16,7 +16,7 @@ from tilecheck.borrow.continuations import run_on
 from tilecheck.borrow.narrowing import suppose
 from tilecheck.borrow.numbers import applied, plain
 from tilecheck.borrow.objects import computed, field_of
-from tilecheck.borrow.shapes import check_slice, reshaped, sliced_shape, viewed_dtype
+from tilecheck.borrow.shapes import check_run, check_slice, reshaped, sliced_shape, viewed_dtype
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.subscripts import is_element, subscript
 from tilecheck.borrow.types import value_of_type
@@ -62,6 +62,12 @@ class Expressions(Context):
         operand = self.expr(node)
         if not isinstance(operand.value, Number | KernelValue):
             self.look(operand, node, Touch.READ)
+        return operand
+
+    def ask(self, node: ir.Expr) -> Operand:
+        """Lower `node` where only what is known without its memory is asked for."""
+        operand = self.expr(node)
+        self.look(operand, node)
         return operand
 
     def show(self, node: ir.Expr, otherwise: Touch = Touch.READ) -> Operand:
@@ -240,11 +246,21 @@ class Expressions(Context):
         """`a and b`, `a or b`: one of them, which matters if the last is an op, a running one or a tensor."""
         first = self.read(node.operands[0])
         last, result = Operand(None), None
+        binds = any(isinstance(part, ir.Walrus) for part in ir.walk(*node.operands[1:]))
+        if binds:
+            self.evaluated[node] = tuple(f"{self.temp()} evaluated" for _ in node.operands[1:])
         for at, later in enumerate(node.operands[1:]):
+            key = self.evaluated[node][at] if binds else None
+            if key is not None:
+                self.emit(instructions.Forget(key, span=node.span))
             with self.gather() as then:
+                if key is not None:
+                    self.emit(instructions.Decide(key, True, span=node.span))
                 suppose(self, node.operands[at], node.op == "and")
                 last = self.read(later)
             with self.gather() as skip:
+                if key is not None:
+                    self.emit(instructions.Decide(key, False, span=node.span))
                 if at == 0:
                     suppose(self, node.operands[0], node.op != "and")
                 if (
@@ -316,6 +332,8 @@ class Expressions(Context):
         operand = self.expr(awaited)
         if isinstance(operand.value, Op) and operand.value.calls and operand.var is not None:
             operand = run_on(self, node, operand.value, operand.var, spell(awaited), None)
+        if isinstance(operand.value, Op):
+            check_run(self, node, operand.value)
         refused = isinstance(operand.value, Handle) and operand.value.refused
         if self.where == "scope" and isinstance(operand.value, Op | Handle) and not refused:
             self.reentrant(node, spell(node))

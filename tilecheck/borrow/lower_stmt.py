@@ -13,18 +13,21 @@ from functools import partial
 
 from tilecheck.borrow.binding import bind, indexed_by, is_even, iterate
 from tilecheck.borrow.blocks import check_decorator
+from tilecheck.borrow.containers import extend
 from tilecheck.borrow.context import Operand, Where
 from tilecheck.borrow.contracts import tensor_annotation
 from tilecheck.borrow.decisions import conditions
 from tilecheck.borrow.expected import expects_refusal, must_raise, never
+from tilecheck.borrow.kernel_language import is_of_host
 from tilecheck.borrow.lower_expr import Expressions
+from tilecheck.borrow.managers import may_wait
 from tilecheck.borrow.narrowing import decided, suppose, suppose_none
 from tilecheck.borrow.program import Program
 from tilecheck.borrow.remainders import bindings_of, tested_in, zero_tests
 from tilecheck.borrow.spell import spell
 from tilecheck.borrow.survey import Survey, compared, target_names
 from tilecheck.borrow.types import value_of_annotation, value_of_type
-from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Nothing, Number, Thing, Value
+from tilecheck.borrow.values import NOTHING, Array, Handle, Items, KernelValue, Many, Nothing, Number, Thing, Value
 from tilecheck.borrow.vocabulary import HOST_ONLY, canonical
 from tilecheck.diagnostic import Span
 from tilecheck.ir import flow, instructions
@@ -40,9 +43,10 @@ class Statements(Expressions):
         self.part = part
         self.tested = tested_in(part)
         self.bindings = partial(bindings_of, part)
-        self.mentions = part.reads
+        self.mentions, self.aliased = part.reads, part.renamed
         self.mentions.update(param.name for param in part.params)
         self.on_host = isinstance(part.unit, ir.HostModule) or part.launches or bool(part.full & HOST_ONLY)
+        self.is_of_host = partial(is_of_host, program, part)
         self.conditions = conditions(part, lambda: program.shifting)
         self.expected: list[Span] = []
         # The functions that a test gets to see them raise.
@@ -214,10 +218,13 @@ class Statements(Expressions):
         return Operand(var, operand.value)
 
     def _augment(self, node: ir.Augment) -> None:
+        var = self.renamed.get(node.target.id, node.target.id) if isinstance(node.target, ir.Name) else ""
+        known = self.env.get(var, NOTHING)
+        if node.op == "+" and isinstance(known, Items | Many):
+            extend(self, node.target, Operand(var, known), node.value)
+            return
         self.read(node.value)
         if isinstance(node.target, ir.Name):
-            var = self.renamed.get(node.target.id, node.target.id)
-            known = self.env.get(var, NOTHING)
             operand = Operand(var, known)
             if isinstance(known, Array | Items):
                 self.look(operand, node.target, Touch.WRITE if isinstance(known, Array) else Touch.READ)
@@ -325,11 +332,6 @@ class Statements(Expressions):
             inside = self.block_of(lambda: self._with(rest, body, span))
             leave: flow.Block = (instructions.SyncStream(operand.var, span=item.span),)
             self.emit(flow.Guard(inside, (), (), leave, span=span))
-        elif isinstance(operand.value, Thing) and operand.var is not None:
-            # What it does at the end is not read.
-            inside = self.block_of(lambda: self._with(rest, body, span))
-            left: flow.Block = (instructions.Escape(operand.var, span=item.span), instructions.Clobber(span=item.span))
-            self.emit(flow.Guard(inside, (), (), left, span=span))
         elif kind == "scope":
             outer: tuple[Where, str] = self.where, self.scope
             self.where, self.scope = "scope", spell(item.target) if item.target is not None else "scope"
@@ -337,6 +339,12 @@ class Statements(Expressions):
             self.where, self.scope = outer
             if operand.var is not None:
                 self.emit(instructions.Seal(operand.var, span=item.span))
+        elif may_wait(self.program, item.context, operand.value):
+            inside = self.block_of(lambda: self._with(rest, body, span))
+            with self.gather() as left:
+                self.escape(operand, item.span)
+                self.emit(instructions.Clobber(span=item.span))
+            self.emit(flow.Guard(inside, (), (), tuple(left), span=span))
         else:
             self._with(rest, body, span)
 

@@ -13,6 +13,7 @@ from tilecheck.borrow import plain
 from tilecheck.borrow.containers import dict_method
 from tilecheck.borrow.context import Operand
 from tilecheck.borrow.continuations import look_on, run_on
+from tilecheck.borrow.kernel_language import refuse_method
 from tilecheck.borrow.objects import call_method
 from tilecheck.borrow.permissions import refuse_write
 from tilecheck.borrow.repeats import launcher, repeats_method, start
@@ -161,6 +162,7 @@ def _tensor_method(
         return Operand(low.make(Kind.OTHER, spell(node), node.span))
     if method == "to_host":
         return build(low, node, (instructions.Use(var, Hold.SHARED, node.span, spell(node), "self"),), Op(to_host=True))
+    refuse_method(low, node, method)
     low.look(receiver, node)
     return Operand(low.make(Kind.OTHER, spell(node), node.span))
 
@@ -281,7 +283,7 @@ def _op_method(low: Expressions, node: ir.Call, func: ir.Attr, op: Op, receiver:
             return Operand(combined, with_grid(low, node, op))
         to_host = op.to_host or method == "to_host"
         calls = (*op.calls, *(value for value in given if isinstance(value, Closure)))
-        return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls))
+        return Operand(combined, Op(op.kernel, op.grid, op.needs_grid, op.makes, to_host, calls, op.meta))
     if method == "graph":
         _check_capture(low, node, op, whole=True)
         graph = low.make(Kind.GRAPH, "the graph", node.span)

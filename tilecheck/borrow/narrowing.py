@@ -37,6 +37,8 @@ def suppose(low: Expressions, test: ir.Expr, holds: bool) -> None:
             _assume(low, inner, "none" if _IS[op] is holds else "not none")
             decide(low, test, holds)
         case ir.Logic(op=op, operands=operands) if (op == "and") is holds:
+            for key in low.evaluated.get(test, ()):
+                low.emit(instructions.Decide(key, True, span=test.span))
             for part in operands:
                 suppose(low, part, holds)
         case ir.Logic(operands=operands) if worth_deciding(low, test):

@@ -51,7 +51,9 @@ def function(low: Expressions, node: ir.Call, full: str | None, name: str | None
         return _to_device(low, node, called)
     for names, kind, library in _ARRAYS:
         if full in names:
-            given = [low.read(arg.value).value for arg in node.args]
+            # `np.empty_like(h)` asks for the shape.
+            ask = low.ask if full.endswith("_like") else low.read
+            given = [ask(arg.value).value for arg in node.args]
             shape, dtype = described(low, node, full, given)
             pinned = kind is Kind.PINNED
             # NumPy hands a given array on when it need not copy: nothing is known of whose memory that is.

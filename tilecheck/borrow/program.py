@@ -244,7 +244,24 @@ class Program:
         prefix = self.module.name + "."
         if full.startswith(prefix) and full.removeprefix(prefix) in self.constants:
             return self.constants[full.removeprefix(prefix)]
+        owner, _, name = full.rpartition(".")
+        if isinstance(cls := self.definitions.get(owner), ir.Class):
+            return self._class_constant(cls, name)
         return self.outside(full)
+
+    def _class_constant(self, cls: ir.Class, name: str) -> ir.Expr | None:
+        """What a plain class sets `name` to, if nobody sets it again."""
+        if cls.bases or cls.decorators or name in self.survey.stored:
+            return None
+        found = [
+            value
+            for part in cls.body
+            if isinstance(part, ir.Assign) and part.value is not None
+            for target in part.targets
+            for field, value in _pairs(target, part.value)
+            if field == name
+        ]
+        return found[0] if len(found) == 1 else None
 
     def value(self, full: str) -> Value | None:
         """A kernel, a function with a contract or a literal constant behind a dotted name."""

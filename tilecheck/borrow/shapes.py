@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tilecheck.borrow.numbers import wholes
 from tilecheck.borrow.spell import spell
-from tilecheck.borrow.values import Array, KernelValue, Number, Op, Pieces, Shape
+from tilecheck.borrow.tensor_makers import is_meta
+from tilecheck.borrow.values import Array, KernelValue, Number, Op, Pieces, Shape, Value
 from tilecheck.borrow.vocabulary import DTYPES as LIBRARY_DTYPES
 from tilecheck.borrow.vocabulary import canonical
 from tilecheck.ir import host as ir
@@ -251,7 +252,12 @@ def op_of(kernel: KernelValue, args: dict[str, LaunchArg]) -> Op:
         needs = needs and prefix
         if arg is not None and isinstance(arg.value, Pieces) and arg.value.exact and grid is None:
             grid = grid_of(arg.value)
-    return Op(contract.name, (*grid, 1, 1, 1)[:3] if grid is not None else None, needs)
+    empty = next((spell(arg.expr) for arg in args.values() if is_meta(_array_of(arg.value))), None)
+    return Op(contract.name, (*grid, 1, 1, 1)[:3] if grid is not None else None, needs, meta=empty)
+
+
+def _array_of(value: Value) -> Value:
+    return value.array if isinstance(value, Pieces) else value
 
 
 def with_grid(low: Expressions, node: ir.Call, op: Op) -> Op:
@@ -267,11 +273,14 @@ def with_grid(low: Expressions, node: ir.Call, op: Op) -> Op:
             node.span,
             "leave `with_grid` out, or let a smaller grid cover a part: `.prefix()`",
         )
-    return Op(op.kernel, op.grid)
+    return Op(op.kernel, op.grid, meta=op.meta)
 
 
-def check_run(low: Expressions, node: ir.Call, op: Op) -> None:
-    """An op is run: something must have fixed its grid."""
+def check_run(low: Expressions, node: ir.Expr, op: Op) -> None:
+    """An op is run: something must have fixed its grid, and its arguments must have data."""
+    if op.meta is not None:
+        message = f"`{op.kernel}` is run with `{op.meta}`, a meta tensor, which has no data"
+        low.fault("usage", message, node.span, "prepare it instead: `.compile()`")
     if op.needs_grid and op.kernel is not None:
         low.fault(
             "launch-contract",

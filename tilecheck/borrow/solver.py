@@ -94,7 +94,11 @@ def _unfinished(effects: Effects, why: str) -> Solution:
 
 
 def _in_order(effects: Effects) -> tuple[Broken, ...]:
-    return tuple(sorted(effects.broken.values(), key=lambda broken: (broken.span, broken.kind.value)))
+    """What broke; of one place in one line, the first."""
+    found: dict[object, Broken] = {}
+    for broken in sorted(effects.broken.values(), key=lambda broken: (broken.span, broken.kind.value)):
+        found.setdefault((broken.kind, broken.span.line, broken.place, broken.origin), broken)
+    return tuple(found.values())
 
 
 class _TooLong(Exception):

@@ -25,7 +25,9 @@ class Survey:
     """What `unit` mentions; `full` are the dotted names, `compiled` the names handed to `cuda.jit`; `launches` says that
     it calls something with a launch configuration, `typed` that a type checker knows some of the values. `tests` are
     what it branches on, `flags` the variables that a constant is given to, `counted` those of loops over numbers, `used` those that are more than tested, so that
-    they may be containers: an attribute or an item is asked for, they are passed on or iterated over. `stored` are the
+    they may be containers: an attribute or an item is asked for, they are passed on or iterated over. `lent` are those of
+    containers that may be changed: an item is set, a method is called, they are passed on; `renamed` got a further name.
+    `stored` are the
     fields that it sets, unless it is a constructor.
     """
 
@@ -41,6 +43,8 @@ class Survey:
     flags: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
+    lent: set[str] = field(default_factory=set)
+    renamed: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
     launches: bool = False
     typed: bool = False
@@ -79,6 +83,8 @@ class Survey:
         self.attributes |= inner.attributes
         self.compiled |= inner.compiled
         self.used |= inner.used
+        self.lent |= inner.lent
+        self.renamed |= inner.renamed
         if not (isinstance(inner.unit, ir.Function) and inner.unit.name in CONSTRUCTORS):
             self.stored |= inner.stored
         self.launches = self.launches or inner.launches
@@ -160,7 +166,7 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.full.add(full)
         case ir.Attr(base=base, name=name):
             into.attributes.add(name)
-            _use(into, base)
+            _lend(into, base)
         case ir.Sub(base=base):
             _use(into, base)
         case ir.If(test=test) | ir.While(test=test) | ir.Choice(test=test) | ir.Assert(test=test):
@@ -172,11 +178,11 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             if plain or (isinstance(default, ir.Const) and default.value is not None):
                 into.flags.add(name)
         case ir.Starred(value=value):
-            _use(into, value)
+            _lend(into, value)
         case ir.Call(func=func, args=args, contract=contract):
             if not (canonical(func) or "").startswith(HARMLESS):
                 for arg in args:
-                    _use(into, arg.value)
+                    _lend(into, arg.value)
             into.typed = into.typed or contract is not None
             into.launches = into.launches or isinstance(func, ir.Sub)
             maker = func.func if isinstance(func, ir.Call) else func
@@ -187,6 +193,10 @@ def _count(into: Survey, node: ir.HostNode) -> None:
         case ir.Assign(targets=targets):
             into.assigned.update(name for target in targets for name in target_names(target))
             into.stored.update(target.name for target in targets if isinstance(target, ir.Attr))
+            for target in targets:
+                _change(into, target)
+            if isinstance(node.value, ir.Name) and node.value.full is None:
+                into.renamed.add(node.value.id)
             if isinstance(node.value, ir.Const) and node.value.value is not None:
                 into.flags.update(name for target in targets for name in target_names(target))
         case ir.Augment(target=ir.Name(id=name)):
@@ -195,6 +205,8 @@ def _count(into: Survey, node: ir.HostNode) -> None:
             into.assigned[name] += 1
         case ir.Augment(target=ir.Attr(name=name)):
             into.stored.add(name)
+        case ir.Augment(target=target):
+            _change(into, target)
         case ir.For(target=target, source=source) | ir.Clause(target=target, source=source):
             into.assigned.update(target_names(target))
             if isinstance(source, ir.Call) and canonical(source.func) == "builtins.range":
@@ -217,6 +229,20 @@ def _count(into: Survey, node: ir.HostNode) -> None:
 def _use(into: Survey, node: ir.Expr) -> None:
     if isinstance(node, ir.Name) and node.full is None:
         into.used.add(node.id)
+
+
+def _lend(into: Survey, node: ir.Expr) -> None:
+    if isinstance(node, ir.Name) and node.full is None:
+        into.used.add(node.id)
+        into.lent.add(node.id)
+
+
+def _change(into: Survey, target: ir.Expr) -> None:
+    """`target` is set: an item of what it names changes."""
+    while isinstance(target, ir.Sub):
+        target = target.base
+        if isinstance(target, ir.Name):
+            into.lent.add(target.id)
 
 
 def compared(subject: ir.Expr, value: ir.Expr) -> ir.Expr:

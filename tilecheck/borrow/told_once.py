@@ -32,7 +32,7 @@ class ByItself:
 def broken_once(found: Collection[Broken], elsewhere: ByItself) -> tuple[Broken, ...]:
     """The findings that follow from no other."""
     twice = {(one.span.line, one.place) for one in found if one.kind is Break.ONE_CALL}
-    cut = [(one.origin, one.span) for one in found if one.kind is Break.IDLE and not one.verb]
+    cut = [one for one in found if one.kind is Break.IDLE and not one.verb]
     held = {one.span for one in found if one.kind in _HELD_MOVES}
     lent = {one.span for one in found if one.kind in (*_HELD_MOVES, Break.MOVED_IDLE)}
     refused = {one.span for one in found if one.kind in _REFUSED_MOVES}
@@ -42,8 +42,9 @@ def broken_once(found: Collection[Broken], elsewhere: ByItself) -> tuple[Broken,
         if one.inner is not None and any(kind is one.kind and _inside(at, one.inner) for kind, at in known):
             return True
         if one.kind is Break.IDLE:
-            # What a partition has ended already, a launch with that partition cannot end again.
-            ended = one.verb == "use" and any(at == one.origin and by < one.span for at, by in cut)
+            # What a partition has ended already, a launch with that partition cannot end again, nor can a launch with
+            # what was ended.
+            ended = one.verb == "use" and any(_ends(by, one) for by in cut)
             return ended or (one.span.line, one.place) in twice
         if one.kind in (Break.MOVED_IDLE, Break.MOVED_VIEW):
             return one.span in (held if one.kind is Break.MOVED_IDLE else lent)
@@ -76,6 +77,15 @@ def marks(one: Broken) -> Iterator[tuple[Break, Span]]:
     yield one.kind, one.span
     if one.kind is Break.OWNER and one.origin is not None:
         yield one.kind, one.origin
+
+
+def _ends(cut: Broken, use: Broken) -> bool:
+    """Whether the partition of `cut` has ended what the launch of `use` ends, or what that launch is given."""
+    same = cut.origin == use.origin and cut.span < use.span
+    given = cut.later is not None and _inside(use.span, cut.later)
+    # What was ended before it had a name is used under one.
+    unnamed = not cut.holder.isidentifier() and cut.span == use.origin
+    return same or given or unnamed
 
 
 def _inside(at: Span, place: Span) -> bool:

@@ -108,7 +108,7 @@ class Closure:
 class Op:
     """A lazy op. Of a launch, `grid` is the grid that its outputs fix, as far as it is known, and `needs_grid` says that
     nothing fixes one; `makes` says that it makes memory, `to_host` that it copies to the host. `calls` are the functions
-    that run with it.
+    that run with it. `meta` is an argument that has no data.
     """
 
     kernel: str | None = None
@@ -117,6 +117,7 @@ class Op:
     makes: bool = False
     to_host: bool = False
     calls: tuple[Closure, ...] = ()
+    meta: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +169,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A container of arrays, nobody knows how many: all that is known of each is `of`. It is a dict if `keyed`."""
+    """A container of arrays of the host, or of tuples with such, nobody knows how many: all that is known of each is `of`. It
+    is a dict if `keyed`.
+    """
 
-    of: Array
+    of: Array | Items
     keyed: bool = False
 
 
@@ -267,7 +270,9 @@ def grown(value: Value, item: Value | tuple[Value, ...], keyed: bool) -> Value:
     held = value.values if isinstance(value, Items | Table) else (value.of,) if isinstance(value, Many) else (NOTHING,)
     parts = [part for part in (*held, *(item if isinstance(item, tuple) else (item,))) if part != Number(None)]
     every = reduce(join, parts) if parts else NOTHING
-    return Many(every, keyed) if isinstance(every, Array) and every.library == "numpy" else NOTHING
+    inner = every.values if isinstance(every, Items) else (every,)
+    arrays = any(isinstance(part, Array) and part.library == "numpy" for part in inner)
+    return Many(every, keyed) if arrays and isinstance(every, Array | Items) else NOTHING
 
 
 def item_of(value: Value, index: object) -> Value:

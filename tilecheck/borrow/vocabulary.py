@@ -36,10 +36,13 @@ LIBRARIES = ("tilecheck", "numba", "cuda.", "torch.", "cupy.")
 # Methods that only our tensors have.
 OUR_METHODS = frozenset({"into_partition", "try_into_partition"})
 
-# Builtins that look at an object without touching its memory.
+# Functions that look at an object without touching its memory.
 LOOKS = frozenset(
     f"builtins.{name}"
     for name in ("len", "type", "id", "isinstance", "hasattr", "callable", "repr", "print", "str", "format", "range")
+) | frozenset(
+    f"numpy.{name}"
+    for name in ("shape", "ndim", "size", "result_type", "isscalar", "may_share_memory", "shares_memory", "byte_bounds")
 )
 
 # Functions that read all that is in a list that they are given.
@@ -84,6 +87,11 @@ HANDED_ON = frozenset(
     )
 )
 
+# Those that go through what they are given to its end.
+CONSUMERS = frozenset(
+    f"builtins.{name}" for name in ("sum", "max", "min", "list", "tuple", "set", "frozenset", "sorted", "dict")
+)
+
 # Those that call what they are given.
 CALLERS = frozenset({"builtins.map", "builtins.filter", "builtins.exec", "builtins.eval"}) | frozenset(
     f"itertools.{name}" for name in ("starmap", "takewhile", "dropwhile", "filterfalse", "groupby", "accumulate")
@@ -103,6 +111,7 @@ TENSOR_MAKERS = frozenset(
         "randn",
         "asarray",
         "from_dlpack",
+        "meta",
     )
 )
 

@@ -23,7 +23,7 @@ from tilecheck.frontend.host_arrays import (
     array_item,
     array_method,
 )
-from tilecheck.frontend.host_dtypes import dtype_name
+from tilecheck.frontend.host_dtypes import dtype_name, width_of
 from tilecheck.frontend.launch_effects import made_of, unknown_attribute, unknown_item
 from tilecheck.frontend.scopes import (
     UNKNOWN,
@@ -150,6 +150,9 @@ def fold(node: cst.BaseExpression, lookup: Lookup, call: CallHook | None = None)
             return _dict(entries, lookup, call)
         case cst.Attribute(value=base, attr=cst.Name(value=attribute)):
             owner = fold(base, lookup, call)
+            width = width_of(owner, attribute)
+            if width is not None:
+                return width
             got = attribute_of(owner, attribute)
             if call is None:
                 return got
@@ -306,7 +309,9 @@ def call_ref(function: Ref, args: list[object], kwargs: dict[str, object]) -> ob
     made = array_call(function.path, args, kwargs)
     if made is not None:
         return made
-    name = dtype_name(function)
+    name = dtype_name(args[0]) if function.path == "numpy.dtype" and len(args) == 1 else dtype_name(function)
+    if name is not None and (function.path == "numpy.dtype" or (function.path.startswith("numpy.") and not args)):
+        return Ref(f"numpy.{name}")
     if name is not None and len(args) == 1 and isinstance(args[0], int | float) and not kwargs:
         if name.endswith(("int8", "int16")):  # their arithmetic wraps early
             return UNKNOWN

@@ -85,3 +85,10 @@ def dtype_name(value: object) -> str | None:
         return None
     name = _DTYPE_ALIASES.get(name, name)
     return name if name in DTYPES else None
+
+
+def width_of(value: object, attribute: str) -> int | None:
+    """What `dtype.itemsize` and numba's `type.bitwidth` give, None if `value.attribute` is neither."""
+    name = dtype_name(value) if isinstance(value, Ref) and attribute in ("itemsize", "bitwidth") else None
+    size = None if name is None else DTYPES[name]
+    return size if size is None or attribute == "itemsize" else 8 * size

@@ -18,6 +18,7 @@ from tilecheck.frontend.fold import binary, fold
 from tilecheck.frontend.kernel_counters import Left
 from tilecheck.frontend.launch_counters import joined
 from tilecheck.frontend.launch_effects import (
+    bound_by_expressions,
     bound_by_pattern,
     hands_over,
     made_of,
@@ -169,6 +170,8 @@ class HostStatements(HostLoops):
                     self.moving(owner, value)
             case cst.Subscript(value=base, slice=index):
                 owner = self.value(base)
+                for part in index if bound_by_expressions(target) else ():
+                    self.here.names.update(dict.fromkeys(bound_by_expressions(part), UNKNOWN))
                 self.put_in(owner, value)
                 self.set_again(owner)
                 if isinstance(value, int | float) and value and isinstance(owner, HostArray) and _fills(index, owner):

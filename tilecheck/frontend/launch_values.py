@@ -101,10 +101,9 @@ class HostValues(HostKernels):
                 return items
             return self._loosely(node, over)
         if isinstance(node, cst.NamedExpr):
-            made = made_of(self.value(node.value))
-            if isinstance(node.target, cst.Name):
-                self.here.names[node.target.value] = made
-            return made
+            given = self.value(node.value)
+            self.store(node.target, given)
+            return given
         return self._loosely(node)
 
     def _loosely(self, node: cst.BaseExpression, over: object = None) -> object:
@@ -175,6 +174,9 @@ class HostValues(HostKernels):
         self.here.names.pop(loop.target.value, None)
         if loop.target.value in outside:
             self.here.names[loop.target.value] = outside[loop.target.value]
+        if isinstance(node, cst.GeneratorExp):
+            # Who asks for its items may stop before the last one.
+            self.here.names.update(dict.fromkeys(bound_by_expressions(node.elt), UNKNOWN))
         return result
 
     def _call(self, node: cst.Call) -> object:

@@ -344,7 +344,7 @@ def _divides(tile: Extent, whole: Extent | None) -> bool:
 )
 def load_like(x: Any, like: Any, /, *at: Any, pad: Any = None) -> Value:
     """Read `x` at the position and in the shape of the block's own tile of `like`; `x` keeps its dtype. `x` must be at
-    least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, without
-    it they are void.
+    least as long as `like` on every axis, which each launch checks. Lanes beyond the edge of `x` read `pad`, a number
+    such as `0.0` or one of "nan", "inf" and "-inf"; without it they are void.
     """
     return x.load_like(like, *at, pad=pad)

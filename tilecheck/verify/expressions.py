@@ -36,6 +36,7 @@ from tilecheck.verify.locks import note_atomic
 from tilecheck.verify.memory import Cut, FromEnd, Position, captured_array, load, place, record
 from tilecheck.verify.overflow import observe, observe_shift
 from tilecheck.verify.phases import cross
+from tilecheck.verify.rearranged import rearranged
 from tilecheck.verify.run import AXES, WARP_LANES, Run, State, Ticket
 from tilecheck.verify.values import (
     UNREAD,
@@ -44,7 +45,6 @@ from tilecheck.verify.values import (
     Kind,
     Literal_,
     Scalar,
-    Stretch,
     Truth,
     Unknown,
     Value,
@@ -346,8 +346,8 @@ def _call(run: Run, state: State, expr: OpCall) -> Value:
         return Unknown("the shape of an unknown array")
     if name == "ndim" and len(views(args[0])) == 1:
         return Scalar(num(len(views(args[0])[0][1].free)))
-    if name in ("T", "flat", "real", "imag", "view", "reshape", "ravel") and views(args[0]):
-        return _reshaped(name, args[0])
+    if name in ("T", "transpose", "flat", "real", "imag", "view", "reshape", "ravel") and views(args[0]):
+        return rearranged(name, args[0], args[1:])
     if name == "len" and len(args) == 1:
         return _extent(run, state, args[0], 0)
     if name in ("min", "max") and len(args) >= 2:
@@ -392,17 +392,4 @@ def _opaque_call(run: Run, expr: OpCall, name: str, args: Sequence[Value]) -> Va
     if name in ("strides", "nbytes", "itemsize", "dtype"):
         return Scalar(run.symbols.fresh(name, Level.GRID, Taint.HAVOC))
     run.gap(f"`{name}` of an array", expr, Property.RACE_FREE, Property.IN_BOUNDS, Property.SHARED_INITIALISED)
-    return Unknown(f"`{name}` of an array")
-
-
-def _reshaped(name: str, value: Value) -> Value:
-    found = views(value)
-    if len(found) == 1 and (
-        name in ("real", "imag") or (len(found[0][1].free) == 1 and name in ("T", "flat", "ravel"))
-    ):
-        return found[0][1]
-    if len(found) == 1 and name == "T":
-        view = found[0][1]
-        if all(isinstance(axis, Stretch) for axis in view.axes):
-            return Unknown("a transposed view")
     return Unknown(f"`{name}` of an array")

@@ -35,7 +35,11 @@ def finding_of(kernel: Kernel, proof: Proof, refuted: Refuted) -> Finding:
     later = (lambda n: (not isinstance(n, Atomic), n.span)) if kernel.track == "cutile" else (lambda n: (True, n.span))
     places = tuple(place_of(node, words) for node in sorted(nodes, key=later))
     extent = refuted.seen.scenario.shapes.get(fault.array or "", ())
-    if suspect.array is not None and suspect.array.space != "global":
+    lengths = [check.length for check in suspect.first.checks] if suspect.first is not None else []
+    if lengths and len(lengths) == len(fault.index or ()) and all(length.kind == "const" for length in lengths):
+        # Those of the view that the index is for.
+        extent = tuple(length.const for length in lengths)
+    elif suspect.array is not None and suspect.array.space != "global":
         extent = tuple(e.const for e in suspect.array.extents if e.kind == "const")
     return Finding(
         suspect.rule,

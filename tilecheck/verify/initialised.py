@@ -19,6 +19,7 @@ from tilecheck.symbolic.smt_nodes import Level, Symbol, Term
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import (
     ONE,
+    TRUE,
     ZERO,
     add,
     conj,
@@ -49,6 +50,7 @@ from tilecheck.verify.verdict import Property
 Mapping_ = Mapping[Term, Term]
 # How many writes are looked at: the nearest before the read, the first of the kernel, some more.
 _NEAREST, _FIRST, _NEAR = 4, 8, 16
+_FILLED_MS = 300
 
 
 def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
@@ -77,6 +79,8 @@ def suspects(run: Run, assumed: Sequence[Term] = ()) -> list[Suspect]:
 
 
 def _covered(run: Run, read: Access, writes: Sequence[Access], assumed: Sequence[Term]) -> bool:
+    if _filled(run, read, writes, assumed):
+        return True
     near = sorted(writes, key=lambda w: (w.order > read.order, abs(w.order - read.order)))
     known = [*assumed, read.guard, in_bounds(read)]
     uncovered: list[Term] = []
@@ -91,6 +95,16 @@ def _covered(run: Run, read: Access, writes: Sequence[Access], assumed: Sequence
                     uncovered.append(neg(reached))
         if fresh and run.solver.refutes(about_one(run, [*known, *uncovered]).formulas, 1000):
             return True
+    return False
+
+
+def _filled(run: Run, read: Access, writes: Sequence[Access], assumed: Sequence[Term]) -> bool:
+    """Whether the first write that all threads come to covers the read, wherever the array is read."""
+    for write in writes:
+        if write.guard is TRUE and write.order < read.order:
+            reached = (_writes_there(run, read, write, mapping) for mapping in _writers(run, read, write))
+            uncovered = [neg(term) for term in reached if term is not None]
+            return run.solver.refutes(about_one(run, [*assumed, in_bounds(read), *uncovered]).formulas, _FILLED_MS)
     return False
 
 

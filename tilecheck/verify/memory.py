@@ -18,7 +18,7 @@ from tilecheck.ir.kernel import For, Node, While
 from tilecheck.symbolic.linear import INT64
 from tilecheck.symbolic.smt_nodes import Level, Taint, Term
 from tilecheck.symbolic.smt_symbols import bound_by, give_fact
-from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mul, num, sub
+from tilecheck.symbolic.smt_terms import FALSE, ONE, ZERO, add, conj, div, ge0, ite, lt, mod, mul, num, sub
 from tilecheck.verify import told
 from tilecheck.verify.known import loads_of
 from tilecheck.verify.run import LARGEST_ARRAY, Run, State
@@ -65,33 +65,57 @@ def place(view: View, positions: Sequence[Position], *, wraps: bool = True) -> t
 
     `wraps` is off for cuTile, which counts nothing from the end.
     """
-    axes: list[Axis] = []
-    checks: list[Check] = []
-    rest = list(positions)
-    if len(rest) > len(view.free):
+    if len(positions) > len(view.free):
         return None
-    for axis in view.axes:
-        if isinstance(axis, Fixed) or not rest:
-            axes.append(axis)
-            continue
-        position = rest.pop(0)
+    if view.folded is not None:
+        return _unfolded(view, view.folded, positions)
+    axes = list(view.axes)
+    checks: list[Check] = []
+    stretches = [at for at, axis in enumerate(axes) if isinstance(axis, Stretch)]
+    for at, position in zip(reversed(stretches) if view.turned else stretches, positions, strict=False):
+        axis = axes[at]
+        assert isinstance(axis, Stretch)
         if isinstance(position, Cut):
-            axes.append(_cut(axis, position))
+            axes[at] = _cut(axis, position)
             continue
-        if isinstance(position, FromEnd):
-            at = add(axis.length, position.at)
-            checks.append(Check(at, axis.length, True))
-            axes.append(Fixed(add(axis.start, mul(axis.step, at))))
-            continue
-        wanted = as_int(position)
-        if wanted is None:
+        found = _counted(position, axis.length, checks, wraps=wraps)
+        if found is None:
             return None
-        checks.append(Check(wanted, axis.length))
-        at = wanted
-        if wraps and (at.low is None or at.low < 0):
-            at = ite(ge0(at), at, add(at, axis.length))
-        axes.append(Fixed(add(axis.start, mul(axis.step, at))))
-    return View(view.array, tuple(axes)), tuple(checks)
+        axes[at] = Fixed(add(axis.start, mul(axis.step, found)))
+    return View(view.array, tuple(axes), view.turned), tuple(checks)
+
+
+def _counted(position: Value | FromEnd, length: Term, checks: list[Check], *, wraps: bool) -> Term | None:
+    """A position counted from the start, after the check that it needs; None if it is no integer."""
+    if isinstance(position, FromEnd):
+        at = add(length, position.at)
+        checks.append(Check(at, length, True))
+        return at
+    wanted = as_int(position)
+    if wanted is None:
+        return None
+    checks.append(Check(wanted, length))
+    return ite(ge0(wanted), wanted, add(wanted, length)) if wraps and (wanted.low is None or wanted.low < 0) else wanted
+
+
+def _unfolded(
+    view: View, extents: Sequence[Term], positions: Sequence[Position]
+) -> tuple[View, tuple[Check, ...]] | None:
+    """One element of a folded view, by its place in the order of the array's elements."""
+    if len(positions) != len(extents):
+        return None
+    checks: list[Check] = []
+    place = ZERO
+    for position, extent in zip(positions, extents, strict=True):
+        found = None if isinstance(position, Cut) else _counted(position, extent, checks, wraps=True)
+        if found is None:
+            return None
+        place = add(mul(place, extent), found)
+    axes: list[Axis] = []
+    for extent in reversed(view.array.extents[1:]):
+        axes.insert(0, Fixed(mod(place, extent)))
+        place = div(place, extent)
+    return View(view.array, (Fixed(place), *axes)), tuple(checks)
 
 
 def _cut(axis: Stretch, cut: Cut) -> Stretch:

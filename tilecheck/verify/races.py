@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_solver import OutOfBudget
-from tilecheck.symbolic.smt_terms import FALSE, conj, disj, eq, ge, lt, ne, neg, num, scale
+from tilecheck.symbolic.smt_symbols import closure
+from tilecheck.symbolic.smt_terms import FALSE, conj, conjuncts, disj, eq, ge, lt, ne, neg, num, scale
 from tilecheck.verify.condition import Condition
 from tilecheck.verify.conditions import leaves_room
 from tilecheck.verify.counters import Room, room_of
@@ -30,6 +31,8 @@ from tilecheck.verify.values import Access, Array, Held, Scalar, Truth
 from tilecheck.verify.verdict import Property
 
 _BATCH = 16
+# Time for a batch without what it asks of array contents.
+_BARE_MS = 300
 # Pairs grow with the square of a kernel's accesses; beyond this many the time for a kernel could not cover them.
 _MOST_PAIRS = 1_000_000
 # An array with this many open suspects is not shown free of races, whatever its other pairs say.
@@ -213,8 +216,29 @@ def _cleared(run: Run, pairing: Pairing, chunk: Sequence[Pair]) -> bool:
     if any(len(p.first.index) != len(p.second.index) for p in chunk):
         return False
     mentions = [t for pair in chunk for t in _mentions(pairing.run, pair)]
+    bare = [_without_data(pair) for pair in chunk]
+    if any(one is not two for one, two in zip(bare, chunk, strict=True)):
+        # Mostly the places alone keep threads apart, and what is read from memory only makes the question long.
+        fewer = [t for pair in bare for t in _mentions(pairing.run, pair)]
+        question = pairing.ask((), (), [disj(*(_collision(pairing, pair) for pair in bare))], fewer)
+        if run.solver.refutes(question.formulas, _BARE_MS):
+            return True
     question = pairing.ask((), (), [disj(*(_collision(pairing, pair) for pair in chunk))], mentions)
     return run.solver.refutes(question.formulas)
+
+
+def _without_data(pair: Pair) -> Pair:
+    """The pair with guards that do not ask for array contents: it happens wherever the pair does."""
+    first, second = _unguarded(pair.first), _unguarded(pair.second)
+    if first is pair.first and second is pair.second:
+        return pair
+    return replace(pair, first=first, second=second)
+
+
+def _unguarded(access: Access) -> Access:
+    parts = conjuncts(access.guard)
+    kept = [part for part in parts if all(symbol.taint is not Taint.DATA for symbol in closure([part]))]
+    return access if len(kept) == len(parts) else replace(access, guard=conj(*kept))
 
 
 def in_bounds(access: Access) -> Term:

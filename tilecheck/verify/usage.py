@@ -109,6 +109,8 @@ class Usage:
             return self.roots(target.base)
         if isinstance(target, TupleExpr):
             return frozenset().union(*(self.roots(item) for item in target.items))
+        if isinstance(target, OpCall):
+            return frozenset().union(*(self.roots(arg) for arg in target.args))
         return frozenset()
 
     def _roots_of(self, name: str, seen: tuple[str, ...]) -> frozenset[str]:

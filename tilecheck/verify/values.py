@@ -103,12 +103,23 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class View:
+    """A part of an array: an axis of the array is fixed or a stretch of it.
+
+    `turned` views take positions along the last stretch first (`a.T`). `folded` are the extents by which a whole array is
+    looked at in the order of its elements (`a.reshape(...)`, `a.ravel()`).
+    """
+
     array: Array
     axes: tuple[Axis, ...]
+    turned: bool = False
+    folded: tuple[Term, ...] | None = None
 
     @property
     def free(self) -> tuple[Stretch, ...]:
-        return tuple(axis for axis in self.axes if isinstance(axis, Stretch))
+        if self.folded is not None:
+            return tuple(Stretch(ZERO, ONE, extent) for extent in self.folded)
+        found = tuple(axis for axis in self.axes if isinstance(axis, Stretch))
+        return found[::-1] if self.turned else found
 
     @property
     def size(self) -> Term:
@@ -156,7 +167,7 @@ def terms_of(value: Value | None) -> tuple[Term, ...]:
             made: list[Term] = []
             for axis in value.axes:
                 made.extend((axis.at,) if isinstance(axis, Fixed) else (axis.start, axis.step, axis.length))
-            return tuple(made)
+            return (*made, *(value.folded or ()))
     return ()
 
 

@@ -309,7 +309,7 @@ class CUDADevice:
             self._look_at = len(self._pending) + LOOK
         # Dropped outside the lock: the last reference to a buffer may go with them.
         finished.clear()
-        for keeper in tuple(self._keepers):
+        for keeper in self._keepers.copy():
             keeper.look()
             # In this order: what another thread gives it to keep meanwhile is not forgotten.
             self._keepers.discard(keeper)
