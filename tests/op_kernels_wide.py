@@ -193,7 +193,8 @@ def _products() -> Iterator[Case]:
     for dtype in ("f16", "bf16", "f32", "f64"):
         shapes = ((100, 27), (27, 90))
         name = f"matmul_{dtype}_ragged"
-        yield Case("matmul", name, (dtype, dtype), dtype, square, (100, 90), shapes=shapes, tolerance=64)
+        # 27 products of up to 16 may cancel to less than 1, the unit.
+        yield Case("matmul", name, (dtype, dtype), dtype, square, (100, 90), shapes=shapes, tolerance=256)
 
 
 def _elements() -> Iterator[Case]:

@@ -124,6 +124,23 @@ def test_an_axis_that_is_not_asked_for_has_extent_one(body: str, assumed: str) -
     assert f"{assumed} == 1" in found.assumptions
 
 
+@pytest.mark.parametrize(("parts", "ahead"), [(2, 0), (4, 0), (2, 1)])
+def test_quotients_in_blocks_of_a_known_extent_are_as_narrow(parts: int, ahead: int) -> None:
+    text = f"""
+import tilecheck as tc
+from tilecheck import Dyn, Mut, Shared, Tensor, f32
+
+@tc.simt(block=64)
+def f(y: Tensor[Mut, f32, Dyn], x: Tensor[Shared, f32, Dyn]) -> None:
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[i // {parts} + {ahead}]
+"""
+    answer = report(text).verdicts[Property.IN_BOUNDS]
+    wanted = f"{parts} * x.size >= y.size" + (f" + {parts * ahead}" if ahead else "")
+    assert (answer.verdict, answer.conditions) == (Verdict.PROVEN_GIVEN, (wanted,))
+
+
 BY_BLOCK = "@cuda.jit\ndef f(a):\n    b = cuda.blockIdx.x\n    if b < a.size:\n        a[b] += 1\n"
 
 

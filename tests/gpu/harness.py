@@ -152,7 +152,8 @@ def with_numba(device: Device, call: Call, threads: int | None = None) -> dict[s
         else:
             values.append(value)
     packed = function.pack(code.formats, [*values, *call.grid, on.record])
-    packed.launch((call.grid[0] * call.grid[1] * call.grid[2], 1, 1), (code.threads, 1, 1), code.shared, on.stream)
+    grid = (prod(call.grid), 1, 1) if code.in_row else call.grid
+    packed.launch(grid, (code.threads, 1, 1), code.shared, on.stream)
     found = on.results()
     assert on.fault() == 0, f"a check failed: (line, block) is {faults.decoded(on.fault())}"
     return found

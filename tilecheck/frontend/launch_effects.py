@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import lru_cache
 
 import libcst as cst
 
@@ -250,9 +251,10 @@ def arrays_in(value: object) -> Iterator[HostArray]:
                 yield at
 
 
-def mentioned(node: cst.CSTNode) -> set[str]:
-    """The names that stand in `node`, those of attributes and keywords aside."""
-    return {at.value for at in walk(node) if isinstance(at, cst.Name)}
+@lru_cache(maxsize=4096)
+def mentioned(node: cst.CSTNode) -> frozenset[str]:
+    """The names that stand in `node`, those of attributes and keywords aside. A run meets the same nodes many times."""
+    return frozenset(at.value for at in walk(node) if isinstance(at, cst.Name))
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

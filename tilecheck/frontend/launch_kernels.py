@@ -44,6 +44,7 @@ class HostKernels(HostCounters):
         self.kernel_of = kernel_of
         self.seen: list[Seen] = []
         self.fuel = FUEL
+        self.steps = 0
         self.called: set[cst.FunctionDef] = set()
         # Functions that a call did not enter because too many were running, and whether the run came to its end early.
         self.cut: dict[cst.FunctionDef, Scope] = {}
@@ -52,6 +53,15 @@ class HostKernels(HostCounters):
     @abstractmethod
     def value(self, node: cst.BaseExpression) -> object:
         """The value of an expression; calls in it are followed."""
+
+    def step(self) -> None:
+        """One more call or statement."""
+        self.fuel -= 1
+        self.steps += 1
+
+    def refuel(self) -> None:
+        """Steps for one more function of the file: fewer once the file has had its share."""
+        self.fuel = max(self.fuel, FUEL // 4 if self.steps < FUEL else FUEL // 64)
 
     def arguments_of(self, node: cst.Call) -> tuple[list[object], dict[str, object]]:
         """The values of the arguments of a call, by place and by name."""

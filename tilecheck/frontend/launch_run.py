@@ -27,7 +27,6 @@ from tilecheck.frontend.launch_entries import (
     required,
     settled_later,
 )
-from tilecheck.frontend.launch_kernels import FUEL
 from tilecheck.frontend.launch_objects import Seen, Stop
 from tilecheck.frontend.launch_statements import HostStatements
 from tilecheck.frontend.scopes import UNKNOWN, ClassValue, FunctionValue, Instance, Method, Scope, parameters
@@ -69,7 +68,7 @@ class HostRun(HostStatements):
         while left := [(node, scope) for node, scope in self.cut.items() if node not in done]:
             node, scope = left[0]
             done.add(node)
-            self.fuel = max(self.fuel, FUEL // 4)
+            self.refuel()
             self._enter(scope, node, open=True)
         if self.spent:
             kernels = {seen.kernel.node: seen for seen in self.seen}
@@ -89,7 +88,7 @@ class HostRun(HostStatements):
                     or (node.name.value in named, bool(required(node))) != kind
                 ):
                     continue
-                self.fuel = max(self.fuel, FUEL // 4)
+                self.refuel()
                 self._enter(scope, node)
                 if (defaults(node) and not node.name.value.startswith("test")) or self._varies(scope, node):
                     # Defaults are for callers who say nothing else, and none is seen.

@@ -100,7 +100,7 @@ class HostStatements(HostLoops):
                 self._compound(statement)
 
     def _simple(self, node: cst.CSTNode) -> None:
-        self.fuel -= 1
+        self.step()
         if self.fuel <= 0:
             self.spent = True
             raise Stop("raise")

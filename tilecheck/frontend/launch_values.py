@@ -180,7 +180,7 @@ class HostValues(HostKernels):
         return result
 
     def _call(self, node: cst.Call) -> object:
-        self.fuel -= 1
+        self.step()
         func = node.func
         owner: object = None
         name = ""

@@ -45,9 +45,7 @@ def by_remainder(length: Term, position: Term, guard: Term) -> Iterator[Conditio
 
 def _most(position: Term, guard: Term) -> Iterator[tuple[Term, int]]:
     """Bounds of `position`, each as what it times a divisor is at most."""
-    divisor = 1
-    if position.kind == "div" and position.parts[1].kind == "const" and position.parts[1].const > 1:
-        position, divisor = position.parts[0], position.parts[1].const
+    position, divisor = _undivided(position)
     moving, still = _split(position)
     if not moving:
         return
@@ -59,6 +57,17 @@ def _most(position: Term, guard: Term) -> Iterator[tuple[Term, int]]:
         times = _multiple(moving, kept)
         if times is not None:
             yield add(scale(room, times), still), divisor
+
+
+def _undivided(position: Term) -> tuple[Term, int]:
+    """What `position` times a divisor is at most: its one quotient by a constant, multiplied out."""
+    const, parts = linear_parts(position)
+    quotients = [part for part, weight in parts if part.kind == "div" and weight == 1 and part.level is not Level.GRID]
+    if len(quotients) != 1 or quotients[0].parts[1].kind != "const" or quotients[0].parts[1].const <= 1:
+        return position, 1
+    inner, divisor = quotients[0].parts[0], quotients[0].parts[1].const
+    rest = [num(const), *(scale(part, weight) for part, weight in parts if part is not quotients[0])]
+    return add(scale(total(rest), divisor), inner), divisor
 
 
 def _split(term: Term) -> tuple[dict[Term, int], Term]:
