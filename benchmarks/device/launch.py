@@ -21,6 +21,7 @@ from tilecheck_runtime import kernels
 LAUNCHES = 1000
 NODES = 100
 REPLAYS = 50
+TILES = (256, 512, 1024, 2048, 4096)
 
 
 def run(bench: Bench) -> None:
@@ -51,7 +52,7 @@ def run(bench: Bench) -> None:
     for how, side in handles(lambda: them[next(at)]).items():
         bench.add(host_line(f"host cost of a handle, `{how}`", side, {"numba-cuda": (numba, None)}, LAUNCHES))
     bench.stream.synchronize()
-    _graphs(bench, mine[0].partition(1024), mine)
+    _graphs(bench, mine)
 
 
 def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:
@@ -78,13 +79,11 @@ def _packed(bench: Bench, z: Any, x: Any, y: Any) -> Run | None:
     return launch
 
 
-def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> None:
-    """Replays of 100 sums that follow one another, one replay behind the other: microseconds of each until all are done."""
-    torch, tc = bench.torch, bench.tc
-    with tc.CudaGraph.scope(bench.stream) as scope:
-        for _ in range(NODES):
-            scope.record(kernels.add(pieces, mine[1], mine[2]))
-    graph = scope.graph
+def _graphs(bench: Bench, mine: list[Any]) -> None:
+    """Replays of 100 sums that follow one another, one replay behind the other: microseconds of each until all are done.
+    The quickest tile counts.
+    """
+    torch = bench.torch
     z, x, y = (torch.ones(COUNT, device="cuda") for _ in range(3))
     torch.add(x, y, out=z)
     bench.wait()
@@ -93,6 +92,32 @@ def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> None:
         for _ in range(NODES):
             torch.add(x, y, out=z)
 
+    def their_replays() -> None:
+        for _ in range(REPLAYS):
+            theirs.replay()
+        bench.wait()
+
+    taken: list[tuple[float, int]] = []
+    for tile in TILES:
+        rounds, _ = _replays(bench, mine, tile)
+        taken.append((median(host_turns([(rounds, bench.wait)], 1)[0]), tile))
+        del rounds, _
+    tile = min(taken)[1]
+    for item, replays in zip(("prepared", "an op each time"), _replays(bench, mine, tile), strict=True):
+        own, their = host_turns([(replays, bench.wait), (their_replays, bench.wait)], 1, 41)
+        ratio = median(m / t for t, m in zip(their, own, strict=True))
+        against = (Against("torch's graph", median(their) / REPLAYS, ratio, at_most=1.0),)
+        line = f"replay of a graph of {NODES} launches, tiles of {tile}, {item}"
+        bench.add(Line(line, median(own) / REPLAYS, None, "", against))
+
+
+def _replays(bench: Bench, mine: list[Any], tile: int) -> tuple[Run, Run]:
+    """The replays of a graph: prepared, and as an op each time."""
+    pieces = mine[0].partition(tile)
+    with bench.tc.CudaGraph.scope(bench.stream) as scope:
+        for _ in range(NODES):
+            scope.record(kernels.add(pieces, mine[1], mine[2]))
+    graph = scope.graph
     again = graph.prepare(bench.stream)
 
     def rounds() -> None:
@@ -105,13 +130,4 @@ def _graphs(bench: Bench, pieces: Any, mine: list[Any]) -> None:
             graph.launch().run(bench.stream)
         bench.stream.synchronize()
 
-    def their_replays() -> None:
-        for _ in range(REPLAYS):
-            theirs.replay()
-        bench.wait()
-
-    for item, replays in (("prepared", rounds), ("an op each time", ops)):
-        own, their = host_turns([(replays, bench.wait), (their_replays, bench.wait)], 1, 11)
-        ratio = median(m / t for t, m in zip(their, own, strict=True))
-        against = (Against("torch's graph", median(their) / REPLAYS, ratio, at_most=1.0),)
-        bench.add(Line(f"replay of a graph of {NODES} launches, {item}", median(own) / REPLAYS, None, "", against))
+    return rounds, ops

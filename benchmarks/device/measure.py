@@ -99,28 +99,25 @@ class Bench:
         places, shuffled = list(range(len(sides))), random.Random(rounds)
         for side in sides:
             side()
-            self._over(side)
+        self.wait()
         with self.torch.cuda.stream(self.theirs):
             for round_ in range(rounds):
                 shuffled.shuffle(places)
                 for place in places:
-                    side = sides[place]
                     if not in_a_row:
                         # Read, not written: no side should pay for what it finds changed in the cache.
                         self.torch.sum(self._flushed, 0, out=self._sum)
                     first, last = marks[place][round_]
                     first.record(self.theirs)
                     for _ in range(in_a_row or 1):
-                        side()
+                        sides[place]()
                     last.record(self.theirs)
-                    self._over(side)
+                self.wait()
+        for side in sides:
+            # A prepared launch holds its arguments until it is waited for.
+            if isinstance(side, Prepared):
+                side.wait()
         return [[1000 * first.elapsed_time(last) / (in_a_row or 1) for first, last in own] for own in marks]
-
-    def _over(self, side: Run) -> None:
-        """Wait for the device. A prepared launch holds its arguments until then, and others may have the same."""
-        self.wait()
-        if isinstance(side, Prepared):
-            side.wait()
 
     def compare(
         self,
