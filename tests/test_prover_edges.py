@@ -78,3 +78,14 @@ def test_quotients_by_a_scalar_in_shared_indices_are_followed_or_left_open(index
         f"    s[{index}] = 1\n    cuda.syncthreads()\n    a[t] = s[t % 16]\n"
     )
     assert found.verdicts[Property.SHARED_INITIALISED].verdict is not Verdict.PROVEN
+
+
+@pytest.mark.parametrize("step", ["r *= 4", "r = r * 2", "r <<= 1"])
+def test_what_a_multiplied_counter_runs_up_to_is_listed(step: str) -> None:
+    body = (
+        "    r = 1\n    while r < n:\n        j = 9 * r\n        if j < a.size:\n            a[j] = 1\n        " + step
+    )
+    found = report(f"@cuda.jit\ndef k(a, n):\n{body}\n")
+    assert "n <= 2147483647" in found.assumptions
+    few = report(f"@cuda.jit\ndef k(a, n):\n{body.replace('r < n', 'r < 64')}\n")
+    assert not any(text.startswith(("n ", "r ")) for text in few.assumptions)

@@ -401,3 +401,72 @@ def a_triangle_with_rows_too_near(full, packed, n):
     i, j = cuda.grid(2)
     if i < n and j <= i:
         packed[i * (i - 1) // 2 + j] = full[i, j]
+
+
+# WRONG: shared-initialised
+@cuda.jit
+def element_that_a_value_chose(a, z):
+    s = cuda.shared.array(8, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        s[0] = 0
+        v = s[0] + 1
+        s[v % 8] = t
+    cuda.syncthreads()
+    if t < z.size:
+        z[t] = s[t % 8]
+
+
+# RIGHT: shared-initialised
+@cuda.jit
+def element_that_no_value_chose(a, z):
+    s = cuda.shared.array(8, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        for i in range(8):
+            s[i] = 0
+        v = s[0] + 1
+        s[v % 8] = t
+    cuda.syncthreads()
+    if t < z.size:
+        z[t] = s[t % 8]
+
+
+# WRONG: shared-initialised
+@cuda.jit
+def neighbour_that_drew_another_ticket(a, z):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    old = cuda.atomic.add(a, 0, 1)
+    if old > 0 and t < 32:
+        s[t] = t
+    cuda.syncthreads()
+    if old > 0 and t < 31:
+        z[t] = s[t + 1]
+
+
+# RIGHT: shared-initialised
+@cuda.jit
+def own_element_by_own_ticket(a, z):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    old = cuda.atomic.add(a, 0, 1)
+    if old > 0 and t < 32:
+        s[t] = t
+    cuda.syncthreads()
+    if old > 0 and t < 32:
+        z[t] = s[t]
+
+
+# WRONG: shared-initialised
+@cuda.jit
+def written_before_a_barrier_that_some_miss(a, z, n):
+    s = cuda.shared.array(16, int32)
+    t = cuda.threadIdx.x
+    if cuda.grid(1) < n:
+        cuda.syncthreads()
+    if t == 0:
+        s[0] = t
+    cuda.syncthreads()
+    if t < z.size:
+        z[t] = s[0]

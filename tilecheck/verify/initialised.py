@@ -2,7 +2,7 @@
 
 For a read of `s[r]` an earlier write `s[w]` is looked for whose index equation `w == r` can be solved for the writing
 thread (and its loop counters): linear terms by mixed radix, remainders by their inner term, else the reading thread
-itself. The solved writer must exist and have passed its guard. Several writes may cover a read together, such as one
+itself. Only who writes and in which round can be chosen, not what the writer has read. The solved writer must exist and have passed its guard. Several writes may cover a read together, such as one
 before a loop for round 0 and one in round k - 1.
 
 The claim leans on freedom from races: a write that stands earlier in the text and meets the read in one barrier
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilecheck.symbolic.smt_nodes import Level, Symbol, Term
+from tilecheck.symbolic.smt_nodes import Level, Symbol, Taint, Term
 from tilecheck.symbolic.smt_symbols import closure
 from tilecheck.symbolic.smt_terms import (
     ONE,
@@ -168,6 +168,9 @@ def _writers(run: Run, read: Access, write: Access) -> Iterator[Mapping_]:
     threads = [t for t in run.dims.thread if t.symbol is not None]
     own = {variable(s): variable(s) for s in unknown}
     yield {**own, **base}
+    if any(s.level > Level.BLOCK and s.taint in (Taint.DATA, Taint.HAVOC) for s in unknown):
+        # What another thread has read or counted is its own: it is not for us to choose.
+        return
     equations = [(_plain(w), r) for w, r in zip(write.index, read.index, strict=False)]
     guards = [part.parts[0] for part in conjuncts(write.guard) if part.kind == "eq"]
     solved = solve(unknown, [*equations, *((part, ZERO) for part in guards)], base)

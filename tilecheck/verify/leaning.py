@@ -1,4 +1,5 @@
-"""What leans on freedom from races: other properties, where that is not shown or has conditions.
+"""What leans on freedom from races, and on barriers that all threads meet: other properties, where those are not shown or
+have conditions.
 
 A barrier that all threads meet because they read one flag, shared memory that was written before it is read, an index
 that one thread told its block: each is as good as the order of those writes and reads.
@@ -23,6 +24,7 @@ def lean(proof: Proof) -> None:
     race = proof.answers[Property.RACE_FREE]
     if proof.entry.run.leaned and proof.answers[Property.IN_BOUNDS].verdict in SHOWN:
         _rest_on_told(proof, race)
+    _rest_on_barriers(proof)
     if race.verdict is Verdict.PROVEN_GIVEN:
         for name in (Property.BARRIERS_UNIFORM, Property.SHARED_INITIALISED):
             _inherit(proof, name, race)
@@ -50,6 +52,19 @@ def lean(proof: Proof) -> None:
         proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
     elif initial is Verdict.PROVEN and shared & excused:
         proof.answers[Property.SHARED_INITIALISED] = given
+
+
+def _rest_on_barriers(proof: Proof) -> None:
+    """What is written before a barrier is there behind it only if all threads meet."""
+    barrier, initial = proof.answers[Property.BARRIERS_UNIFORM], proof.answers[Property.SHARED_INITIALISED]
+    if initial.verdict not in SHOWN or not any(a.space == "shared" for a in proof.entry.run.arrays.values()):
+        return
+    if barrier.verdict not in SHOWN:
+        reason = "the order of writes and reads is not shown while some threads may miss a barrier"
+        proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.UNKNOWN, reason=reason)
+    elif barrier.conditions:
+        conditions = tuple(dict.fromkeys((*initial.conditions, *barrier.conditions)))
+        proof.answers[Property.SHARED_INITIALISED] = Answer(Verdict.PROVEN_GIVEN, conditions, initial.reason)
 
 
 def _rest_on_told(proof: Proof, race: Answer) -> None:

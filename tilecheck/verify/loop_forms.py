@@ -294,6 +294,10 @@ def proves(run: Run, state: State, claim: Term, ms: int = 300) -> bool:
     return run.solver.refutes([*terms, *facts], ms)
 
 
+# Counters that are multiplied are followed up to here.
+ENOUGH = 2**31 - 1
+
+
 def _orbit(run: Run, this: Loop, free: list[str], walk_round: Callable[..., Round]) -> None:
     """Scalars that start at constants and whose next values depend on each other only."""
     round_ = walk_round(run, this, record=False)
@@ -317,8 +321,12 @@ def _orbit(run: Run, this: Loop, free: list[str], walk_round: Callable[..., Roun
         seen.append(tuple(place))
         mapping = {heads[name]: num(x) for name, x in zip(order, place, strict=True)}
         stop = not this.counted and substitute(round_.cond, mapping) is FALSE
-        if stop or max(abs(x) for x in place) > 2**31:
+        if stop or max(abs(x) for x in place) > ENOUGH:
             ended = True
+            if not stop:
+                # What a loop counts up to is taken to be no larger, which is listed.
+                inputs = [s for s in closure([round_.cond]) if s.taint is Taint.INPUT and "Dim." not in s.name]
+                run.followed |= {s.name for s in inputs if s.high is not None and s.high > ENOUGH}
             break
         values = [value_of(substitute(following[name], mapping)) for name in order]
         if any(v is None for v in values):

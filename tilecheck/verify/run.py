@@ -295,6 +295,8 @@ class Run:
         # Values that may not fit into 64 bits where that is seen, and the scalars that were taken to be below 2**60.
         self.observations: list[Observation] = []
         self.modest: set[str] = set()
+        # What counters that are multiplied run up to, and no further than they are followed.
+        self.followed: set[str] = set()
         # Casts of integers to fewer bits.
         self.narrowings: list[Narrowing] = []
         # What is known of the contents of arrays, by the name of the function that loads them.

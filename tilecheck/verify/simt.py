@@ -136,6 +136,7 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     from tilecheck.verify import call_sites, contract, promotion, thread_coverage
     from tilecheck.verify.findings import finding_of, same_value_places
     from tilecheck.verify.launch_proofs import proofs_of
+    from tilecheck.verify.loop_forms import ENOUGH
     from tilecheck.verify.ranges import ELEMENT, MODEST, is_element
     from tilecheck.verify.reasons import reasons
     from tilecheck.verify.usage import Usage
@@ -160,6 +161,8 @@ def _check(kernel: Kernel, launches: Sequence[Launch], budget: float) -> SimtRep
     unwrapped = sorted({name for proof in proofs for name in proof.entry.run.unwrapped})
     modest = sorted({name for proof in proofs for name in proof.entry.run.modest})
     assumptions |= dict.fromkeys(f"{-MODEST} <= {name} <= {MODEST}" for name in modest if not is_element(name))
+    followed = sorted({name for proof in proofs for name in proof.entry.run.followed})
+    assumptions |= dict.fromkeys(f"{name} <= {ENOUGH}" for name in followed)
     whole = [name.removesuffix(ELEMENT) for name in modest if is_element(name)]
     assumptions |= dict.fromkeys(f"the elements of `{name}` are from {-MODEST} to {MODEST}" for name in whole)
     assumptions |= dict.fromkeys(f"the counter in `{name}` starts at zero" for name in zeroed)
