@@ -113,7 +113,7 @@ def test_hints_are_kept_and_replaced() -> None:
 @pytest.mark.parametrize(
     ("hints", "message"),
     [
-        ({"num_ctas": 3}, "`num_ctas=3`: blocks per cluster, a power of two from 1 to 16"),
+        ({"num_ctas": 3}, "`num_ctas=3` is not a power of two from 1 to 16: blocks per cluster"),
         ({"occupancy": 33}, "an int from 1 to 32"),
         ({"latency": True}, "`latency=True`"),
         ({"num_stages": 4}, "there is no hint `num_stages`, the hints are `num_ctas`, `occupancy`"),

@@ -26,7 +26,7 @@ def test_the_interpreter_stops_one() -> None:
 def test_the_checker_refutes_the_other() -> None:
     result = ran("-m", "tilecheck", "check", SCRIPT, device="cpu")
     assert result.returncode == 1
-    assert "error[data-race]: `s[127 - threadIdx.x]` is read while another thread" in result.stdout
+    assert "error[data-race]: `s[127 - cuda.threadIdx.x]` is read while another thread" in result.stdout
 
 
 @pytest.mark.gpu

@@ -64,6 +64,9 @@ class Reading:
 Where = Literal["", "then", "scope"]
 
 
+_WAITS = (instructions.SyncStream, instructions.SyncEvent, instructions.Finish, instructions.Clobber)
+
+
 @dataclass
 class Context:
     """The state of lowering one function of `program`.
@@ -83,7 +86,7 @@ class Context:
     whether it does so with what is ours. `conditions` are those
     that the function asks more than once; `is_given` and `bindings` are those of `Launch`;
     `evaluated` are the conditions under which each operand of an `and` or `or` but the first was evaluated, if one binds a name;
-    `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts.
+    `unread` is the expression being read if nobody uses what it gives, `asserting` says that it is what a test asserts. `waited` says that something has been waited for, or may have been.
     """
 
     program: Program
@@ -120,11 +123,13 @@ class Context:
     aliased: set[str] = field(default_factory=set)
     unread: ir.Expr | None = None
     asserting: bool = False
+    waited: bool = False
     _temps: Iterator[int] = field(default_factory=count)
 
     # ---- instructions
 
     def emit(self, instr: Instr) -> None:
+        self.waited = self.waited or isinstance(instr, _WAITS)
         self.code.append(instr if self.at is None else self._told(instr, self.at))
 
     def _told(self, instr: Instr, at: Span) -> Instr:

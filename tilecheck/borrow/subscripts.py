@@ -63,6 +63,9 @@ def subscript(low: Expressions, node: ir.Sub, base: Operand) -> Operand:
         item = low.known(node)
         if isinstance(item, Nothing):
             item = item_of(base.value, node.index.value)
+        if isinstance(base.value, Many) and not base.value.keyed and low.waited:
+            # Which of those that were put in it is, and whether that one was waited for, is not known.
+            return Operand(None, item)
         var = low.temp()
         field = f"[{node.index.value!r}]"
         kind = Kind.STREAM if item == Handle("stream") else Kind.OTHER
