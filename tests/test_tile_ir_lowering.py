@@ -59,11 +59,11 @@ OTHER_PADS = re.compile(r"pad=(True|-?[1-9])")
 
 
 def beyond_cutile(case: Case) -> str | None:
-    """Why Tile IR refuses a case."""
-    odd = [extent for extent in case.tile if extent & (extent - 1)] if case.op != "transpose" else []
+    """Why Tile IR refuses a case, as a pattern."""
+    odd = [str(extent) for extent in case.tile if extent & (extent - 1)]
     pad = OTHER_PADS.search(case.body) if case.op != "gather" else None
     if odd:
-        return f"a tile extent of {odd[0]}, which is no power of two"
+        return f"a tile extent of ({'|'.join(odd)}), which is no power of two"
     return None if pad is None else f"a padding of {pad[1]}"
 
 
